@@ -1,0 +1,463 @@
+"""The records that cross a boundary of rag_lab.
+
+Everything here is immutable and imports nothing of ours. Single things are records (a `Chunk`, a `Question`, an
+`Answer`); what a stage handles for all queries at once is held in arrays (a `Ranking`).
+
+Conventions used everywhere:
+
+* ids are strings;
+* a span is a half-open interval ``(start, end)`` in code points of the document's text;
+* instants are time-zone aware `datetime`s in UTC, ``None`` means open; `valid_until` is the first instant that is *not*
+  valid;
+* a *row* is the position of a chunk in its snapshot; rows are ordered by (document id, position in the document), so
+  "ties by id" and "ties by row" are the same rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Literal, Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+IntArray: TypeAlias = npt.NDArray[np.int32]
+FloatArray: TypeAlias = npt.NDArray[np.float64]
+BoolArray: TypeAlias = npt.NDArray[np.bool_]
+Span: TypeAlias = tuple[int, int]
+
+
+class RagLabError(Exception):
+    """An error that its user can act on: one line that names the place, what is wrong, and the fix."""
+
+
+# --- rights ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Acl:
+    """Who may read: everybody in the tenant (`public`), or the members of `groups`. ``Acl()`` admits nobody."""
+
+    public: bool = False
+    groups: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """An authenticated caller. Group names are compared after NFC and case-sensitively."""
+
+    tenant: str
+    groups: tuple[str, ...] = ()
+    user: str = ""
+
+
+# --- documents and chunks -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A source document as a dataset delivers it."""
+
+    document_id: str
+    text: str
+    title: str = ""
+    tenant: str = "default"
+    acl: Acl = Acl()
+    acl_version: str = "1"
+    language: str = ""
+    source_uri: str = ""
+    source_version: str = "1"
+    source_trust: str = "primary"
+    published_at: datetime | None = None
+    valid_from: datetime | None = None
+    valid_until: datetime | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """The unit that is indexed, retrieved and cited. ``document.text[slice(*source_span)] == text``."""
+
+    tenant: str
+    document_id: str
+    chunk_id: str
+    text: str
+    title: str
+    section_path: tuple[str, ...]
+    language: str
+    source_uri: str
+    source_version: str
+    source_span: Span
+    content_hash: str
+    source_trust: str
+    acl: Acl
+    acl_version: str
+    valid_from: datetime | None
+    valid_until: datetime | None
+    parser_version: str
+    chunker_version: str
+    embedding_model: str
+    index_version: str
+
+
+# --- questions ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class GoldSpan:
+    """A piece of evidence: a span of a document, or the whole document when `span` is None."""
+
+    document_id: str
+    span: Span | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question with what is known about its right answer.
+
+    `evidence` says whether every piece of `gold` is needed ("all") or one is enough ("any").
+    `answerable` is None when the dataset does not say; `answers` holds accepted wordings, empty when unknown.
+    """
+
+    query_id: str
+    text: str
+    group: str = "all"
+    language: str = ""
+    principal: Principal | None = None
+    time: datetime | None = None
+    answers: tuple[str, ...] = ()
+    answerable: bool | None = None
+    gold: tuple[GoldSpan, ...] = ()
+    evidence: Literal["any", "all"] = "any"
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+# --- usage and budget -----------------------------------------------------------------------------------------------
+
+RESOURCES = (
+    "candidates",
+    "rerank_pairs",
+    "context_tokens",
+    "output_tokens",
+    "llm_calls",
+    "rounds",
+    "usd",
+    "latency_ms",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What one question cost, in the units of `RESOURCES`."""
+
+    candidates: float = 0
+    rerank_pairs: float = 0
+    context_tokens: float = 0
+    output_tokens: float = 0
+    llm_calls: float = 0
+    rounds: float = 0
+    usd: float = 0.0
+    latency_ms: float = 0.0
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+
+
+@dataclass(frozen=True, slots=True)
+class Curtailment:
+    """A stage wanted more of a resource than the budget had left, and did less."""
+
+    stage: str
+    resource: str
+    wanted: float
+    granted: float
+
+
+@dataclass(frozen=True, slots=True)
+class StageTiming:
+    """`ms` is the question's share of the stage's time when it was computed; `cached`: read back this time."""
+
+    stage: str
+    ms: float
+    cached: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """How one question went through a variant."""
+
+    request_id: str
+    timings: tuple[StageTiming, ...] = ()
+    curtailed: tuple[Curtailment, ...] = ()
+    over_budget: tuple[str, ...] = ()
+    usage: Usage = Usage()
+
+
+# --- requests -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One authorised call. `scope` narrows the corpus by document id; None leaves it to rights and time alone."""
+
+    request_id: str
+    query: str
+    principal: Principal | None
+    tenant: str
+    time: datetime
+    scope: frozenset[str] | None = None
+    policy_version: str = "1"
+    freshness_bound: datetime | None = None
+    language: str = ""
+    budget: Mapping[str, float] = field(default_factory=dict)
+
+
+# --- rankings -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One retrieved chunk with every score it got on the way."""
+
+    chunk: Chunk
+    channel: str
+    raw_rank: int
+    raw_score: float
+    fused_score: float | None
+    rerank_score: float | None
+    snapshot: str
+
+
+@dataclass(frozen=True, eq=False)
+class Ranking:
+    """Ranked chunks for a batch of queries.
+
+    Arrays share one length; entries are grouped by query (ascending) and, within a query, ordered best first.
+
+    query: position of the query in the batch; chunk: row in the snapshot; score: higher is better;
+    ranks: for each contributing channel the rank (from 1) it gave the entry, 0 where it did not return it.
+    """
+
+    channel: str
+    size: int
+    query: IntArray
+    chunk: IntArray
+    score: FloatArray
+    ranks: Mapping[str, IntArray] = field(default_factory=dict)
+
+    @classmethod
+    def from_scores(
+        cls,
+        channel: str,
+        size: int,
+        query: npt.ArrayLike,
+        chunk: npt.ArrayLike,
+        score: npt.ArrayLike,
+        ranks: Mapping[str, IntArray] | None = None,
+    ) -> Ranking:
+        """Order entries by the one tie rule: score, best first, then row. A chunk listed twice keeps its best score."""
+        q = np.asarray(query, dtype=np.int32)
+        c = np.asarray(chunk, dtype=np.int32)
+        s = np.asarray(score, dtype=np.float64)
+        if not np.isfinite(s).all():
+            raise RagLabError(f"{channel}: {int((~np.isfinite(s)).sum())} scores are NaN or infinite")
+        order = np.lexsort((c, -s, q))
+        q, c, s = q[order], c[order], s[order]
+        key = q.astype(np.int64) << 32 | c
+        first = np.zeros(len(key), dtype=bool)
+        first[np.unique(key, return_index=True)[1]] = True
+        kept = order[first]
+        given = {name: array[kept] for name, array in (ranks or {}).items()}
+        return cls(channel, size, q[first], c[first], s[first], given)
+
+    @property
+    def offsets(self) -> npt.NDArray[np.int64]:
+        """``[size + 1]``: entries of query i lie in ``offsets[i]:offsets[i + 1]``."""
+        return np.searchsorted(self.query, np.arange(self.size + 1))
+
+    @property
+    def rank(self) -> IntArray:
+        """Rank of each entry within its query, from 1."""
+        return (np.arange(len(self.query)) - self.offsets[self.query] + 1).astype(np.int32)
+
+    def of(self, query: int) -> IntArray:
+        """Rows of one query, best first."""
+        start, end = np.searchsorted(self.query, [query, query + 1])
+        return self.chunk[start:end]
+
+    def top(self, depth: int | npt.NDArray[Any]) -> Ranking:
+        """The first `depth` entries of each query; `depth` may differ by query (``[size]``)."""
+        limit = np.broadcast_to(np.asarray(depth), (self.size,))
+        keep = self.rank <= limit[self.query]
+        return Ranking(
+            self.channel,
+            self.size,
+            self.query[keep],
+            self.chunk[keep],
+            self.score[keep],
+            {name: array[keep] for name, array in self.ranks.items()},
+        )
+
+
+# --- context and generation -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A chunk, or the part of it, that was put into the context. `number` is what a citation marker names, from 1."""
+
+    number: int
+    row: int
+    chunk_id: str
+    document_id: str
+    source_version: str
+    source_uri: str
+    title: str
+    text: str
+    span: Span
+    language: str
+    valid_from: datetime | None = None
+    valid_until: datetime | None = None
+    tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """The evidence for one question, in prompt order, and the rows that were left out, with why."""
+
+    request_id: str
+    passages: tuple[Passage, ...] = ()
+    dropped: tuple[tuple[int, str], ...] = ()
+    prompt_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a claim comes from: `quote` equals ``document.text[slice(*span)]``."""
+
+    document_id: str
+    source_version: str
+    chunk_id: str
+    span: Span
+    quote: str
+    uri: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A statement of an answer. An *upcoming* claim names a change that is not in force at the request's time."""
+
+    text: str
+    sources: tuple[Source, ...] = ()
+    kind: Literal["answer", "upcoming"] = "answer"
+
+
+class Reason(StrEnum):
+    """Why no answer is given."""
+
+    NO_AUTHORISED_EVIDENCE = "no_authorised_evidence"
+    INSUFFICIENT = "insufficient"
+    CONFLICTING = "conflicting"
+    OVER_BUDGET = "over_budget"
+    UNSUPPORTED_CLAIM = "unsupported_claim"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """`text` is what the reader sees; `invalid_citations` counts markers that name no passage in the context."""
+
+    request_id: str
+    text: str
+    claims: tuple[Claim, ...]
+    invalid_citations: int = 0
+    confidence: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Abstention:
+    """An explicit refusal. It may still cite what was looked at."""
+
+    request_id: str
+    reason: Reason
+    text: str = ""
+    sources: tuple[Source, ...] = ()
+    confidence: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A question that a stage could not finish: counted as zero, never dropped."""
+
+    request_id: str
+    stage: str
+    cause: str
+
+
+Outcome: TypeAlias = Answer | Abstention | Failure
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """What a generator returns for one question. `ms` is the question's share of its batch."""
+
+    outcome: Outcome
+    prompt_tokens: int
+    output_tokens: int
+    llm_calls: int
+    ms: float
+
+
+class Generator(Protocol):
+    """Turns contexts into outcomes, a batch at a time. `version` changes whenever its output for the same input may."""
+
+    name: str
+    version: str
+    window: int | None
+
+    def count_tokens(self, texts: Sequence[str]) -> IntArray:
+        """Tokens of each text in the generator's own tokenizer, ``[n]``."""
+        ...
+
+    def prompt_tokens(self, requests: Sequence[Request], contexts: Sequence[Sequence[Passage]]) -> IntArray:
+        """Tokens of each whole prompt (instructions, question, headers, passages), ``[n]``."""
+        ...
+
+    def generate(
+        self, requests: Sequence[Request], contexts: Sequence[Context], output_tokens: IntArray
+    ) -> list[Completion]:
+        """One completion per request; `output_tokens` caps each answer, ``[n]``."""
+        ...
+
+
+class Encoder(Protocol):
+    """Maps texts to unit vectors. `version` identifies weights and settings; vectors of two versions never meet."""
+
+    name: str
+    version: str
+    dimension: int
+    max_tokens: int
+    languages: frozenset[str]
+
+    def encode_queries(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+        """Unit vectors, ``[n, dimension]``."""
+        ...
+
+    def encode_passages(self, texts: Sequence[str], progress: bool = False) -> npt.NDArray[np.float32]:
+        """Unit vectors, ``[n, dimension]``."""
+        ...
+
+    def count_tokens(self, texts: Sequence[str]) -> IntArray:
+        """Tokens of each text without special tokens, ``[n]``."""
+        ...
+
+    def token_spans(self, text: str) -> list[Span]:
+        """Code-point span of each token of a text, in order."""
+        ...
+
+
+def batches(n: int, size: int) -> Iterator[slice]:
+    """Slices that cover ``range(n)`` in pieces of `size`."""
+    return (slice(start, min(start + size, n)) for start in range(0, n, size))
