@@ -54,7 +54,7 @@ class Scopes:
 
     def rows(self, request: int) -> BoolArray:
         """Permitted rows of one request, ``[n_chunks]``."""
-        return self.scopes[self.of[request]].rows
+        return self.scopes[int(self.of[request])].rows
 
     def members(self, scope: int) -> IntArray:
         """Positions of the requests that have this scope, ascending."""
