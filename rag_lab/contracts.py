@@ -411,11 +411,16 @@ class Completion:
 
 
 class Generator(Protocol):
-    """Turns contexts into outcomes, a batch at a time. `version` changes whenever its output for the same input may."""
+    """Turns contexts into outcomes, a batch at a time.
+
+    `version` changes whenever the output for the same input may; `window` is the most tokens that prompt and answer may
+    have together (None: no limit); `calls` is how many language-model calls one answer takes.
+    """
 
     name: str
     version: str
     window: int | None
+    calls: int
 
     def count_tokens(self, texts: Sequence[str]) -> IntArray:
         """Tokens of each text in the generator's own tokenizer, ``[n]``."""

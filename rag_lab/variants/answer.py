@@ -1,0 +1,151 @@
+"""Stages that turn a ranking into a context, and a context into an answer or an abstention."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from rag_lab import records
+from rag_lab.context import assemble
+from rag_lab.contracts import Abstention, BoolArray, Completion, Context, Failure, IntArray, Reason, batches
+from rag_lab.variants.stage import Batch, Output, Plan, Stage, State, Step, register
+
+OPEN_CONTEXT = 1 << 30
+DEFAULT_OUTPUT_TOKENS = 96
+SLICE = 64
+
+
+@register
+class Assemble(Stage):
+    """Choose evidence under the token budget, which covers the whole prompt."""
+
+    name: ClassVar[str] = "assemble"
+    step: ClassVar[Step] = Step.ASSEMBLE
+    passages: int = Field(5, ge=1, description="passages at most")
+    order: Literal["rank", "source"] = "rank"
+
+    def identity(self, batch: Batch) -> list[Any]:
+        """Settings and the generator, whose tokenizer counts."""
+        return [self.settings(), batch.generator.name, batch.generator.version, batch.generator.window]
+
+    def inputs(self, state: State) -> list[str]:
+        """The ranking."""
+        return [state.keys["ranking"]]
+
+    def plan(self, state: State) -> Plan:
+        """Room for the prompt, and for the answer that has to fit beside it in the generator's window."""
+        room = np.minimum(state.ledger.room("context_tokens"), OPEN_CONTEXT).astype(np.int64)
+        answer = np.minimum(state.ledger.room("output_tokens"), DEFAULT_OUTPUT_TOKENS).astype(np.int64)
+        return {"context_tokens": room, "output_tokens": answer}
+
+    def compute(self, state: State, plan: Plan, key: str) -> Output:  # noqa: ARG002 - one interface
+        """Assemble all contexts of the batch."""
+        batch, ranking = state.batch, state.ranking
+        assert ranking is not None
+        started = time.perf_counter()
+        contexts = assemble(
+            batch.requests,
+            ranking,
+            batch.snapshot.chunks,
+            batch.generator,
+            plan["context_tokens"],
+            plan["output_tokens"],
+            passages=self.passages,
+            order=self.order,
+        )
+        each = (time.perf_counter() - started) * 1000 / max(1, batch.size)
+        return Output(tuple(contexts), np.full(batch.size, each))
+
+    def apply(self, state: State, plan: Plan, output: Output, key: str) -> None:  # noqa: ARG002 - one interface
+        """Hand on the contexts; passages left out for want of tokens are a curtailment."""
+        contexts: tuple[Context, ...] = output.payload  # type: ignore[assignment]
+        state.contexts = contexts
+        state.keys["contexts"] = key
+        cut = np.array([sum(why == "budget" for _, why in context.dropped) for context in contexts])
+        kept = np.array([len(context.passages) for context in contexts])
+        state.ledger.curtail("assemble (passages)", "context_tokens", kept + cut, kept)
+        if not state.batch.generates:
+            state.ledger.spend("context_tokens", np.array([context.prompt_tokens for context in contexts]))
+
+
+@register
+class Generate(Stage):
+    """Answer from the context, or abstain."""
+
+    name: ClassVar[str] = "generate"
+    step: ClassVar[Step] = Step.GENERATE
+    output_tokens: int = Field(DEFAULT_OUTPUT_TOKENS, ge=1, le=DEFAULT_OUTPUT_TOKENS * 16)
+
+    def identity(self, batch: Batch) -> list[Any]:
+        """Settings and the generator."""
+        return [self.settings(), batch.generator.name, batch.generator.version]
+
+    def inputs(self, state: State) -> list[str]:
+        """The contexts, none for a variant that does not retrieve."""
+        return [state.keys.get("contexts", "no context")]
+
+    def plan(self, state: State) -> Plan:
+        """Tokens granted for each answer, calls granted, and room for the prompt."""
+        ledger, calls = state.ledger, state.batch.generator.calls
+        return {
+            "output_tokens": ledger.grant(self.name, "output_tokens", self.output_tokens),
+            "llm_calls": ledger.grant(self.name, "llm_calls", calls),
+            "context_tokens": np.minimum(ledger.room("context_tokens"), OPEN_CONTEXT).astype(np.int64),
+        }
+
+    def compute(self, state: State, plan: Plan, key: str) -> Output:
+        """Generate in slices that are kept one by one, so that an interrupted run goes on where it stopped."""
+        batch = state.batch
+        contexts = state.contexts or tuple(Context(request.request_id) for request in batch.requests)
+        prompt = batch.generator.prompt_tokens(batch.requests, [context.passages for context in contexts])
+        affordable = (
+            (prompt <= plan["context_tokens"])
+            & (plan["output_tokens"] > 0)
+            & (plan["llm_calls"] >= batch.generator.calls)
+        )
+        done: list[Completion] = []
+        for number, part in enumerate(batches(batch.size, SLICE)):
+            kept = batch.store.read("stages", key, f"part-{number}.json")
+            if kept is None:
+                made = _generate(batch, contexts, plan["output_tokens"], affordable, range(part.start, part.stop))
+                if not any(isinstance(completion.outcome, Failure) for completion in made):
+                    batch.store.write("stages", key, f"part-{number}.json", records.dumps(made))
+            else:
+                made = list(records.loads(kept))
+            done.extend(made)
+            batch.progress(self.name, len(done), batch.size)
+        return Output(tuple(done), np.array([completion.ms for completion in done]))
+
+    def apply(self, state: State, plan: Plan, output: Output, key: str) -> None:  # noqa: ARG002 - one interface
+        """Book tokens and calls; a question that the generator could not finish is failed."""
+        completions: tuple[Completion, ...] = output.payload  # type: ignore[assignment]
+        state.completions = completions
+        state.keys["completions"] = key
+        prompt = np.array([completion.prompt_tokens for completion in completions], dtype=np.float64)
+        answer = np.array([completion.output_tokens for completion in completions], dtype=np.float64)
+        state.ledger.spend("context_tokens", prompt)
+        state.ledger.spend("output_tokens", answer)
+        state.ledger.spend("llm_calls", np.array([completion.llm_calls for completion in completions]))
+        state.ledger.spend("usd", state.batch.prices.tokens(state.batch.generator.name, prompt, answer))
+        for i, completion in enumerate(completions):
+            if isinstance(completion.outcome, Failure):
+                state.failures.setdefault(i, completion.outcome)
+
+
+def _generate(
+    batch: Batch, contexts: Sequence[Context], output_tokens: IntArray, affordable: BoolArray, members: Sequence[int]
+) -> list[Completion]:
+    """Completions of some questions; one whose prompt or answer the budget does not cover is not asked at all."""
+    asked = [i for i in members if affordable[i]]
+    made = batch.generator.generate(
+        [batch.requests[i] for i in asked], [contexts[i] for i in asked], output_tokens[asked].astype(np.int32)
+    )
+    answers = dict(zip(asked, made, strict=True))
+    return [
+        answers.get(i) or Completion(Abstention(batch.requests[i].request_id, Reason.OVER_BUDGET), 0, 0, 0, 0.0)
+        for i in members
+    ]

@@ -1,0 +1,111 @@
+"""Run variants over one batch under one budget. A stage whose output is already known is not run again.
+
+Known means: computed earlier in this run for another variant, or kept in the store by an earlier run. The times that were
+measured when the output was computed stay with it, so a variant's latency does not depend on who ran first.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from rag_lab import records
+from rag_lab.budgets import Budget, Ledger
+from rag_lab.contracts import Failure, RagLabError, Ranking
+from rag_lab.store import digest
+from rag_lab.variants.stage import Batch, Output, Plan, Ran, Stage, State, Step
+from rag_lab.variants.variant import Variant
+
+
+@dataclass
+class Memory:
+    """Outputs of stages by key: those of this run, backed by the store."""
+
+    outputs: dict[str, Output] = field(default_factory=dict)
+    computed: set[str] = field(default_factory=set)
+
+
+def run_variant(variant: Variant, batch: Batch, budget: Budget, memory: Memory) -> State:
+    """Take the batch through the stages. A stage that raises fails every question that has not failed before."""
+    channels = sum(stage.step is Step.RETRIEVE for stage in variant.stages)
+    state = State(batch, Ledger(budget, batch.size), channels)
+    for stage in variant.stages:
+        if stage.step is Step.GENERATE and not batch.generates:
+            continue
+        try:
+            _run_stage(stage, state, memory)
+        except Exception as error:  # noqa: BLE001 - any cause fails the stage's questions, none may stop the run
+            cause = str(error) if isinstance(error, RagLabError) else f"{type(error).__name__}: {error}"
+            for i, request in enumerate(batch.requests):
+                state.failures.setdefault(i, Failure(request.request_id, stage.name, cause))
+            break
+    compute_ms = np.sum([ran.ms for ran in state.ran], axis=0) if state.ran else np.zeros(batch.size)
+    state.ledger.spend("latency_ms", compute_ms)
+    state.ledger.spend("usd", batch.prices.compute(compute_ms))
+    return state
+
+
+def _run_stage(stage: Stage, state: State, memory: Memory) -> None:
+    plan = stage.plan(state)
+    key = digest(state.batch.key, stage.name, stage.identity(state.batch), stage.inputs(state), _plain_plan(plan))
+    cached = key not in memory.computed
+    if key not in memory.outputs:
+        kept = state.batch.store.read("stages", key, "output.bin")
+        if kept is None:
+            state.batch.progress(stage.name, 0, state.batch.size)
+            output = stage.compute(state, plan, key)
+            cached = False
+            memory.computed.add(key)
+            if not _failed(output):
+                state.batch.store.write("stages", key, "output.bin", dump_output(output))
+        else:
+            output = load_output(kept)
+        memory.outputs[key] = output
+    state.ran.append(Ran(stage.name, key, memory.outputs[key].ms, cached))
+    stage.apply(state, plan, memory.outputs[key], key)
+    state.batch.progress(stage.name, state.batch.size, state.batch.size)
+
+
+def _plain_plan(plan: Plan) -> dict[str, Any]:
+    """The plan as JSON: one number where it is the same for all questions."""
+    plain: dict[str, Any] = {}
+    for name, values in plan.items():
+        distinct = np.unique(values)
+        plain[name] = distinct.tolist() if len(distinct) <= 1 else values.tolist()
+    return plain
+
+
+def _failed(output: Output) -> bool:
+    return not isinstance(output.payload, Ranking) and any(
+        isinstance(getattr(item, "outcome", None), Failure) for item in output.payload
+    )
+
+
+def dump_output(output: Output) -> bytes:
+    """A stage's output as bytes: arrays for a ranking, JSON for records; no code is ever read back."""
+    buffer = io.BytesIO()
+    if isinstance(output.payload, Ranking):
+        ranking = output.payload
+        arrays: dict[str, Any] = {"query": ranking.query, "chunk": ranking.chunk, "score": ranking.score}
+        arrays |= {f"rank {name}": ranks for name, ranks in ranking.ranks.items()}
+        about = json.dumps({"channel": ranking.channel, "size": ranking.size}).encode()
+        np.savez(buffer, ms=output.ms, about=np.frombuffer(about, np.uint8), **arrays)
+    else:
+        payload = np.frombuffer(records.dumps(output.payload), np.uint8)
+        np.savez_compressed(buffer, ms=output.ms, records=payload)
+    return buffer.getvalue()
+
+
+def load_output(data: bytes) -> Output:
+    """The inverse of `dump_output`."""
+    with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
+        if "records" in arrays:
+            return Output(records.loads(arrays["records"].tobytes()), arrays["ms"])
+        about = json.loads(arrays["about"].tobytes())
+        ranks = {name.removeprefix("rank "): arrays[name] for name in arrays if name.startswith("rank ")}
+        ranking = Ranking(about["channel"], about["size"], arrays["query"], arrays["chunk"], arrays["score"], ranks)
+        return Output(ranking, arrays["ms"])

@@ -1,0 +1,46 @@
+"""Stages that make one ranking out of several channels."""
+
+from __future__ import annotations
+
+import time
+from typing import ClassVar
+
+import numpy as np
+from pydantic import Field
+
+from rag_lab.contracts import RagLabError, Ranking
+from rag_lab.retrieval.fusion import reciprocal_rank_fusion
+from rag_lab.variants.stage import Output, Plan, Stage, State, Step, register
+
+
+@register
+class ReciprocalRankFusion(Stage):
+    """Fuse all channels so far by reciprocal rank; `weights` names channels and defaults to 1 each."""
+
+    name: ClassVar[str] = "rrf"
+    step: ClassVar[Step] = Step.RANK
+    k: int = Field(60, ge=0)
+    weights: dict[str, float] = Field(default_factory=dict)
+
+    def inputs(self, state: State) -> list[str]:
+        """The channels."""
+        return [f"{channel}={state.keys[channel]}" for channel in state.channels]
+
+    def plan(self, state: State) -> Plan:  # noqa: ARG002 - one interface
+        """Fusing spends nothing that is capped."""
+        return {}
+
+    def compute(self, state: State, plan: Plan, key: str) -> Output:  # noqa: ARG002 - one interface
+        """One array operation over the batch."""
+        if unknown := [name for name in self.weights if name not in state.channels]:
+            raise RagLabError(f"rrf.weights: no channel named '{unknown[0]}'; channels are {', '.join(state.channels)}")
+        started = time.perf_counter()
+        weights = [self.weights.get(name, 1.0) for name in state.channels]
+        fused = reciprocal_rank_fusion(list(state.channels.values()), self.k, weights)
+        return Output(fused, np.full(fused.size, (time.perf_counter() - started) * 1000 / max(1, fused.size)))
+
+    def apply(self, state: State, plan: Plan, output: Output, key: str) -> None:  # noqa: ARG002 - one interface
+        """The fused ranking replaces the channels for later stages."""
+        assert isinstance(output.payload, Ranking)
+        state.fused = output.payload
+        state.keys["ranking"] = key

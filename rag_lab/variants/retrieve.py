@@ -1,0 +1,101 @@
+"""Stages that draw candidates from the snapshot: Lucene, FAISS, and the gold evidence as an upper bound."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, ClassVar
+
+import numpy as np
+from pydantic import Field
+
+from rag_lab.contracts import Ranking
+from rag_lab.variants.stage import Batch, Output, Plan, Stage, State, Step, check_scope, register
+
+
+class Channel(Stage):
+    """A stage that draws up to `depth` candidates a question into a channel of its own name."""
+
+    step: ClassVar[Step] = Step.RETRIEVE
+    depth: int = Field(1000, ge=1, description="candidates a question")
+
+    def inputs(self, state: State) -> list[str]:  # noqa: ARG002 - one interface
+        """Nothing but the batch."""
+        return []
+
+    def plan(self, state: State) -> Plan:
+        """Candidates granted; channels of one variant share the room equally."""
+        share = 1 / max(1, state.channels_left)
+        return {"depth": state.ledger.grant(self.name, "candidates", self.depth, share)}
+
+    def apply(self, state: State, plan: Plan, output: Output, key: str) -> None:  # noqa: ARG002 - one interface
+        """Book the candidates drawn."""
+        ranking = output.payload
+        assert isinstance(ranking, Ranking)
+        state.channels_left -= 1
+        state.ledger.spend("candidates", np.bincount(ranking.query, minlength=ranking.size))
+        state.channels[self.name] = ranking
+        state.keys[self.name] = state.keys["ranking"] = key
+
+
+@register
+class Bm25(Channel):
+    """BM25 on Lucene (Robertson and Zaragoza 2009, with Lucene's variant of the IDF)."""
+
+    name: ClassVar[str] = "bm25"
+    k1: float = Field(0.9, ge=0)
+    b: float = Field(0.4, ge=0, le=1)
+
+    def compute(self, state: State, plan: Plan, key: str) -> Output:  # noqa: ARG002 - one interface
+        """Search within each caller's scope."""
+        batch = state.batch
+        found = batch.snapshot.bm25.search(
+            [request.query for request in batch.requests], plan["depth"], batch.scopes, k1=self.k1, b=self.b
+        )
+        ranking = Ranking.from_scores(self.name, batch.size, found.query, found.row, found.score)
+        return Output(check_scope(batch, ranking), found.ms)
+
+
+@register
+class Dense(Channel):
+    """Inner product of unit vectors on FAISS. `index` is a FAISS factory string; Flat is exact."""
+
+    name: ClassVar[str] = "dense"
+    index: str = "Flat"
+
+    def identity(self, batch: Batch) -> list[Any]:
+        """Settings and the encoder."""
+        return [self.settings(), batch.encoder().version]
+
+    def compute(self, state: State, plan: Plan, key: str) -> Output:  # noqa: ARG002 - one interface
+        """Encode the questions once for all variants, then search within each caller's scope."""
+        batch = state.batch
+        vectors, encoding_ms = batch.query_vectors()
+        index = batch.snapshot.dense(self.index)
+        ms = encoding_ms.copy()
+        parts = []
+        for number, scope in enumerate(batch.scopes.scopes):
+            members = batch.scopes.members(number)
+            started = time.perf_counter()
+            allowed = None if scope.whole else scope.rows
+            query, row, score = index.search(vectors[members], batch.encoder(), plan["depth"][members], allowed)
+            ms[members] += (time.perf_counter() - started) * 1000 / max(1, len(members))
+            parts.append((members[query], row, score))
+        query, row, score = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+        ranking = Ranking.from_scores(self.name, batch.size, query, row, score)
+        return Output(check_scope(batch, ranking), ms)
+
+
+@register
+class Gold(Channel):
+    """The gold evidence that the caller may read, in corpus order: what a perfect retriever would hand on."""
+
+    name: ClassVar[str] = "gold"
+
+    def compute(self, state: State, plan: Plan, key: str) -> Output:  # noqa: ARG002 - one interface
+        """No search: the rows are known from the judgments."""
+        batch = state.batch
+        rows = [gold[batch.scopes.rows(i)[gold]][: plan["depth"][i]] for i, gold in enumerate(batch.gold)]
+        query = np.repeat(np.arange(batch.size), [len(r) for r in rows])
+        row = np.concatenate(rows) if rows else np.zeros(0, dtype=np.int32)
+        ranking = Ranking.from_scores(self.name, batch.size, query, row, np.ones(len(row)))
+        return Output(check_scope(batch, ranking), np.zeros(batch.size))

@@ -1,0 +1,171 @@
+"""What a stage is: one step of a variant over a whole batch of questions.
+
+A stage plans (asks the ledger what it may spend), computes (nothing but its inputs decide the output, so equal stages
+of several variants run once and their output is kept on disk), and applies (books what was used, hands it on).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any, ClassVar, TypeAlias, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import BaseModel, ConfigDict
+
+from rag_lab.budgets import Ledger, Prices
+from rag_lab.contracts import (
+    Completion,
+    Context,
+    Encoder,
+    Failure,
+    FloatArray,
+    Generator,
+    IntArray,
+    RagLabError,
+    Ranking,
+    Request,
+)
+from rag_lab.corpus.rights import Scopes
+from rag_lab.corpus.snapshot import Snapshot
+from rag_lab.store import Store
+
+Payload: TypeAlias = Ranking | tuple[Context, ...] | tuple[Completion, ...]
+Plan: TypeAlias = Mapping[str, npt.NDArray[Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """What all variants of a run share: the same questions, snapshot, rights, encoder and generator.
+
+    gold: for each request the rows that hold its gold evidence. key: a digest of the requests (query, principal, time,
+    scope, policy version) and the snapshot.
+    """
+
+    requests: Sequence[Request]
+    gold: Sequence[IntArray]
+    snapshot: Snapshot
+    scopes: Scopes
+    generator: Generator
+    generates: bool
+    prices: Prices
+    store: Store
+    key: str
+    encoder: Callable[[], Encoder]
+    query_vectors: Callable[[], tuple[npt.NDArray[np.float32], FloatArray]]
+    progress: Callable[[str, int, int], None]
+
+    @property
+    def size(self) -> int:
+        """Number of questions."""
+        return len(self.requests)
+
+
+@dataclass(frozen=True, eq=False)
+class Output:
+    """What a stage computed; ``ms [size]`` is each question's share of the time it took."""
+
+    payload: Payload
+    ms: FloatArray
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """One executed stage: its output's key, its times, and whether it was computed now, read back, or shared."""
+
+    stage: str
+    key: str
+    ms: FloatArray
+    cached: bool
+
+
+@dataclass(eq=False)
+class State:
+    """How far one variant has come with a batch under one budget."""
+
+    batch: Batch
+    ledger: Ledger
+    channels_left: int
+    channels: dict[str, Ranking] = field(default_factory=dict)
+    fused: Ranking | None = None
+    contexts: tuple[Context, ...] | None = None
+    completions: tuple[Completion, ...] | None = None
+    keys: dict[str, str] = field(default_factory=dict)
+    ran: list[Ran] = field(default_factory=list)
+    failures: dict[int, Failure] = field(default_factory=dict)
+
+    @property
+    def ranking(self) -> Ranking | None:
+        """The ranking that is handed on: the fused one, else the only channel's."""
+        if self.fused is not None:
+            return self.fused
+        return next(iter(self.channels.values()), None)
+
+
+class Step(IntEnum):
+    """Where a stage belongs in a variant."""
+
+    RETRIEVE = 0
+    RANK = 1
+    ASSEMBLE = 2
+    GENERATE = 3
+
+
+class Stage(BaseModel, ABC):
+    """A stage with its settings. A subclass sets `name` (the YAML key) and `step`, and is made known by `register`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    name: ClassVar[str]
+    step: ClassVar[Step]
+
+    def settings(self) -> dict[str, Any]:
+        """The settings as they stand in YAML."""
+        return self.model_dump(mode="json")
+
+    def identity(self, batch: Batch) -> list[Any]:  # noqa: ARG002 - one interface
+        """All that decides the output apart from the inputs: settings and versions of models."""
+        return [self.settings()]
+
+    @abstractmethod
+    def inputs(self, state: State) -> list[str]:
+        """Keys of the outputs that this stage reads."""
+
+    @abstractmethod
+    def plan(self, state: State) -> Plan:
+        """Ask the ledger; the result decides the output together with the inputs."""
+
+    @abstractmethod
+    def compute(self, state: State, plan: Plan, key: str) -> Output:
+        """The work itself. `key` names the output, for stages that keep partial results."""
+
+    @abstractmethod
+    def apply(self, state: State, plan: Plan, output: Output, key: str) -> None:
+        """Book the usage and put the output where later stages look for it."""
+
+
+STAGES: dict[str, type[Stage]] = {}
+AnyStage = TypeVar("AnyStage", bound=type[Stage])
+
+
+def register(stage: AnyStage) -> AnyStage:
+    """Make a stage known by its name."""
+    if stage.name in STAGES:
+        raise RagLabError(f"stage '{stage.name}' is registered twice")
+    STAGES[stage.name] = stage
+    return stage
+
+
+def check_scope(batch: Batch, ranking: Ranking) -> Ranking:
+    """The second check: an index that returns a row outside its request's scope is an error, never a result."""
+    for scope_index, scope in enumerate(batch.scopes.scopes):
+        if scope.whole:
+            continue
+        mine = np.isin(ranking.query, batch.scopes.members(scope_index))
+        if not scope.rows[ranking.chunk[mine]].all():
+            raise RagLabError(
+                f"{ranking.channel}: the index returned chunks outside the caller's scope; nothing was kept"
+            )
+    return ranking

@@ -1,0 +1,100 @@
+"""A variant: a named, validated list of stages that maps one to one to YAML."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from rag_lab.contracts import RagLabError
+from rag_lab.variants import answer, fuse, retrieve
+from rag_lab.variants.retrieve import Dense
+from rag_lab.variants.stage import STAGES, Stage, Step
+
+BASELINES = ("no_retrieval", "gold_context")
+STAGE_MODULES = (retrieve, fuse, answer)
+
+
+@dataclass(frozen=True)
+class Variant:
+    """Stages in order. ``Variant(v.name, v.stages).to_yaml()`` gives back what `load_variant` read."""
+
+    name: str
+    stages: tuple[Stage, ...]
+
+    def to_yaml(self) -> list[dict[str, Any]]:
+        """The YAML form: one mapping of one key a stage, all settings spelled out."""
+        return [{stage.name: stage.settings()} for stage in self.stages]
+
+    @property
+    def retrieves(self) -> bool:
+        """True when some stage draws candidates."""
+        return any(stage.step is Step.RETRIEVE for stage in self.stages)
+
+    @property
+    def needs_lucene(self) -> bool:
+        """True when a stage searches the Lucene index."""
+        return any(stage.name == "bm25" for stage in self.stages)
+
+    @property
+    def factories(self) -> tuple[str, ...]:
+        """FAISS factory strings that the stages search."""
+        return tuple(dict.fromkeys(stage.index for stage in self.stages if isinstance(stage, Dense)))
+
+
+@cache
+def catalogue() -> dict[str, list[Any]]:
+    """The packaged variants in YAML form."""
+    import yaml
+
+    found: dict[str, list[Any]] = yaml.safe_load((Path(__file__).parent / "catalogue.yaml").read_text(encoding="utf-8"))
+    return found
+
+
+def load_variant(name: str, stages: Sequence[Any] | None = None) -> Variant:
+    """A variant from its YAML stages, or from the catalogue when `stages` is None. Errors name the field."""
+    if stages is None:
+        if name not in catalogue():
+            raise RagLabError(f"variants: '{name}' is unknown; known are {', '.join(catalogue())}, or give its stages")
+        stages = catalogue()[name]
+    if not isinstance(stages, Sequence) or isinstance(stages, str) or not stages:
+        raise RagLabError(f"variants.{name}: must be a list of stages like '- bm25: {{depth: 1000}}'")
+    variant = Variant(name, tuple(_load_stage(name, number, entry) for number, entry in enumerate(stages, 1)))
+    _check_order(variant)
+    return variant
+
+
+def _load_stage(variant: str, number: int, entry: Any) -> Stage:
+    place = f"variants.{variant}[{number}]"
+    if isinstance(entry, str):
+        entry = {entry: {}}
+    if not isinstance(entry, Mapping) or len(entry) != 1:
+        raise RagLabError(f"{place}: must be one stage with its settings, like 'bm25: {{depth: 1000}}'")
+    ((name, settings),) = entry.items()
+    if name not in STAGES:
+        raise RagLabError(f"{place}: stage '{name}' is unknown; known are {', '.join(STAGES)}")
+    try:
+        return STAGES[name].model_validate(settings or {})
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join([place, name, *(str(part) for part in first["loc"])])
+        raise RagLabError(f"{field}: {first['msg']}") from error
+
+
+def _check_order(variant: Variant) -> None:
+    names = [stage.name for stage in variant.stages]
+    steps = [stage.step for stage in variant.stages]
+    channels = steps.count(Step.RETRIEVE)
+    place = f"variants.{variant.name}"
+    if repeated := [name for name in names if names.count(name) > 1]:
+        raise RagLabError(f"{place}: stage '{repeated[0]}' appears twice")
+    if steps != sorted(steps):
+        raise RagLabError(f"{place}: stages must come as retrieve, rank, assemble, generate; found {', '.join(names)}")
+    if channels > 1 and Step.RANK not in steps:
+        raise RagLabError(f"{place}: {channels} retrieving stages need a fusing stage such as 'rrf'")
+    if not channels and names != ["generate"]:
+        raise RagLabError(f"{place}: nothing retrieves; add a stage such as 'bm25', or keep 'generate' alone")
