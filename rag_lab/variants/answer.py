@@ -15,7 +15,6 @@ from rag_lab.contracts import Abstention, BoolArray, Completion, Context, Failur
 from rag_lab.variants.stage import Batch, Output, Plan, Stage, State, Step, register
 
 OPEN_CONTEXT = 1 << 30
-DEFAULT_OUTPUT_TOKENS = 96
 SLICE = 64
 
 
@@ -39,7 +38,7 @@ class Assemble(Stage):
     def plan(self, state: State) -> Plan:
         """Room for the prompt, and for the answer that has to fit beside it in the generator's window."""
         room = np.minimum(state.ledger.room("context_tokens"), OPEN_CONTEXT).astype(np.int64)
-        answer = np.minimum(state.ledger.room("output_tokens"), DEFAULT_OUTPUT_TOKENS).astype(np.int64)
+        answer = np.minimum(state.ledger.room("output_tokens"), state.answer_tokens).astype(np.int64)
         return {"context_tokens": room, "output_tokens": answer}
 
     def compute(self, state: State, plan: Plan, key: str) -> Output:  # noqa: ARG002 - one interface
@@ -47,7 +46,7 @@ class Assemble(Stage):
         batch, ranking = state.batch, state.ranking
         assert ranking is not None
         started = time.perf_counter()
-        contexts = assemble(
+        assembly = assemble(
             batch.requests,
             ranking,
             batch.snapshot.chunks,
@@ -56,18 +55,18 @@ class Assemble(Stage):
             plan["output_tokens"],
             passages=self.passages,
             order=self.order,
+            empty_scope=[batch.scopes.scopes[of].empty for of in batch.scopes.of],
         )
         each = (time.perf_counter() - started) * 1000 / max(1, batch.size)
-        return Output(tuple(contexts), np.full(batch.size, each))
+        facts = {"wanted": assembly.wanted, "granted": assembly.granted}
+        return Output(tuple(assembly.contexts), np.full(batch.size, each), facts)
 
     def apply(self, state: State, plan: Plan, output: Output, key: str) -> None:  # noqa: ARG002 - one interface
         """Hand on the contexts; passages left out for want of tokens are a curtailment."""
         contexts: tuple[Context, ...] = output.payload  # type: ignore[assignment]
         state.contexts = contexts
         state.keys["contexts"] = key
-        cut = np.array([sum(why == "budget" for _, why in context.dropped) for context in contexts])
-        kept = np.array([len(context.passages) for context in contexts])
-        state.ledger.curtail("assemble (passages)", "context_tokens", kept + cut, kept)
+        state.ledger.curtail(self.name, "context_tokens", output.facts["wanted"], output.facts["granted"])
         if not state.batch.generates:
             state.ledger.spend("context_tokens", np.array([context.prompt_tokens for context in contexts]))
 
@@ -78,7 +77,7 @@ class Generate(Stage):
 
     name: ClassVar[str] = "generate"
     step: ClassVar[Step] = Step.GENERATE
-    output_tokens: int = Field(DEFAULT_OUTPUT_TOKENS, ge=1, le=DEFAULT_OUTPUT_TOKENS * 16)
+    output_tokens: int = Field(96, ge=1)
 
     def identity(self, batch: Batch) -> list[Any]:
         """Settings and the generator."""

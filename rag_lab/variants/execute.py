@@ -1,7 +1,7 @@
 """Run variants over one batch under one budget. A stage whose output is already known is not run again.
 
-Known means: computed earlier in this run for another variant, or kept in the store by an earlier run. The times that were
-measured when the output was computed stay with it, so a variant's latency does not depend on who ran first.
+Known means: computed earlier in this run for another variant, or kept in the store by an earlier run. The times that
+were measured when the output was computed stay with it, so a variant's latency does not depend on who ran first.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from rag_lab import records
 from rag_lab.budgets import Budget, Ledger
 from rag_lab.contracts import Failure, RagLabError, Ranking
 from rag_lab.store import digest
+from rag_lab.variants.answer import Generate
 from rag_lab.variants.stage import Batch, Output, Plan, Ran, Stage, State, Step
 from rag_lab.variants.variant import Variant
 
@@ -32,7 +33,8 @@ class Memory:
 def run_variant(variant: Variant, batch: Batch, budget: Budget, memory: Memory) -> State:
     """Take the batch through the stages. A stage that raises fails every question that has not failed before."""
     channels = sum(stage.step is Step.RETRIEVE for stage in variant.stages)
-    state = State(batch, Ledger(budget, batch.size), channels)
+    answer = sum(stage.output_tokens for stage in variant.stages if isinstance(stage, Generate) and batch.generates)
+    state = State(batch, Ledger(budget, batch.size), channels, answer)
     for stage in variant.stages:
         if stage.step is Step.GENERATE and not batch.generates:
             continue
@@ -88,24 +90,26 @@ def _failed(output: Output) -> bool:
 def dump_output(output: Output) -> bytes:
     """A stage's output as bytes: arrays for a ranking, JSON for records; no code is ever read back."""
     buffer = io.BytesIO()
+    facts: dict[str, Any] = {f"fact {name}": values for name, values in output.facts.items()}
     if isinstance(output.payload, Ranking):
         ranking = output.payload
         arrays: dict[str, Any] = {"query": ranking.query, "chunk": ranking.chunk, "score": ranking.score}
         arrays |= {f"rank {name}": ranks for name, ranks in ranking.ranks.items()}
         about = json.dumps({"channel": ranking.channel, "size": ranking.size}).encode()
-        np.savez(buffer, ms=output.ms, about=np.frombuffer(about, np.uint8), **arrays)
+        np.savez(buffer, ms=output.ms, **facts, about=np.frombuffer(about, np.uint8), **arrays)
     else:
         payload = np.frombuffer(records.dumps(output.payload), np.uint8)
-        np.savez_compressed(buffer, ms=output.ms, records=payload)
+        np.savez_compressed(buffer, ms=output.ms, **facts, records=payload)
     return buffer.getvalue()
 
 
 def load_output(data: bytes) -> Output:
     """The inverse of `dump_output`."""
     with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
+        facts = {name.removeprefix("fact "): arrays[name] for name in arrays if name.startswith("fact ")}
         if "records" in arrays:
-            return Output(records.loads(arrays["records"].tobytes()), arrays["ms"])
+            return Output(records.loads(arrays["records"].tobytes()), arrays["ms"], facts)
         about = json.loads(arrays["about"].tobytes())
         ranks = {name.removeprefix("rank "): arrays[name] for name in arrays if name.startswith("rank ")}
         ranking = Ranking(about["channel"], about["size"], arrays["query"], arrays["chunk"], arrays["score"], ranks)
-        return Output(ranking, arrays["ms"])
+        return Output(ranking, arrays["ms"], facts)

@@ -66,10 +66,11 @@ class Batch:
 
 @dataclass(frozen=True, eq=False)
 class Output:
-    """What a stage computed; ``ms [size]`` is each question's share of the time it took."""
+    """What a stage computed; ``ms [size]``: each question's share of the time; `facts`: further arrays ``[size]``."""
 
     payload: Payload
     ms: FloatArray
+    facts: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +85,12 @@ class Ran:
 
 @dataclass(eq=False)
 class State:
-    """How far one variant has come with a batch under one budget."""
+    """How far one variant has come with a batch under one budget. `answer_tokens`: room wanted for each answer."""
 
     batch: Batch
     ledger: Ledger
     channels_left: int
+    answer_tokens: int
     channels: dict[str, Ranking] = field(default_factory=dict)
     fused: Ranking | None = None
     contexts: tuple[Context, ...] | None = None
