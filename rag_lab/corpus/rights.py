@@ -29,10 +29,14 @@ class RightsClass:
 
 @dataclass(frozen=True, eq=False)
 class Scope:
-    """What one or more requests may read: ``classes [n_classes]`` and ``rows [n_chunks]`` are True where permitted."""
+    """What one or more requests may read: ``classes [n_classes]`` and ``rows [n_chunks]`` are True where permitted.
+
+    `narrowed` says that a request's own list of documents leaves out rows which its classes permit.
+    """
 
     classes: BoolArray
     rows: BoolArray
+    narrowed: bool = False
 
     @property
     def whole(self) -> bool:
@@ -102,12 +106,13 @@ def scopes_of(
                 count=len(classes),
             )
             rows = allowed[codes] if len(codes) else np.zeros(0, dtype=bool)
+            permitted = rows
             if request.scope is not None:
                 rows = rows & np.fromiter((d in request.scope for d in ids), dtype=bool, count=len(ids))
-            key = rows.tobytes()
+            key = rows.tobytes() + allowed.tobytes()
             if key not in known:
                 known[key] = len(scopes)
-                scopes.append(Scope(allowed, rows))
+                scopes.append(Scope(allowed, rows, bool((rows != permitted).any())))
             decided[caller] = known[key]
         of[i] = decided[caller]
     return Scopes(of, tuple(scopes))

@@ -131,7 +131,7 @@ class Snapshot:
 
         if "lucene" not in self.facts["parts"]:
             raise RagLabError(f"snapshot {self.id}: has no Lucene index; publish it with an analyzer")
-        return Bm25Index.open(self.folder / "lucene")
+        return Bm25Index(self.folder / "lucene")
 
     def dense(self, factory: str) -> DenseIndex:
         """The FAISS index with this factory string."""
@@ -215,13 +215,14 @@ def publish(
     versions = {"parser": PARSER_VERSION, "chunker": chunker.version}
     table = _Lazy(folders["chunks"])
     if analyzer is not None:
-        from rag_lab.retrieval.bm25 import INDEX_VERSION
+        from rag_lab.retrieval.bm25 import index_version
 
-        parts["lucene"] = digest(FORMAT, "lucene", parts["chunks"], analyzer, INDEX_VERSION)
+        lucene = index_version(analyzer)
+        parts["lucene"] = digest(FORMAT, "lucene", parts["chunks"], lucene)
         folders["lucene"] = store.publish(
             "parts", parts["lucene"], lambda at: _build_lucene(at, table.chunks, analyzer)
         )
-        versions |= {"analyzer": analyzer, "lucene": INDEX_VERSION}
+        versions |= {"lucene": lucene}
     if encoder is not None and factories:
         from rag_lab.retrieval.dense import INDEX_VERSION as FAISS_VERSION
 
@@ -348,10 +349,10 @@ def _read_chunks(folder: Path) -> ChunkTable:
 
 
 def _build_lucene(at: Path, chunks: ChunkTable, analyzer: str) -> None:
-    from rag_lab.retrieval.bm25 import Bm25Index
+    from rag_lab.retrieval.bm25 import build
 
     texts = [chunks.indexed_text(row) for row in range(len(chunks))]
-    Bm25Index.build(at, texts, chunks.rights.tolist(), analyzer)
+    build(at, texts, chunks.rights.tolist(), analyzer, chunks.chunk_id)
 
 
 def _build_vectors(at: Path, chunks: ChunkTable, encoder: Encoder, progress: bool) -> Mapping[str, Any]:

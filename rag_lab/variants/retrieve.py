@@ -47,12 +47,24 @@ class Bm25(Channel):
 
     def compute(self, state: State, plan: Plan, key: str) -> Output:  # noqa: ARG002 - one interface
         """Search within each caller's scope."""
-        batch = state.batch
+        batch, scopes = state.batch, state.batch.scopes
+        allowed = [np.flatnonzero(scope.classes).tolist() for scope in scopes.scopes]
+        narrowed = np.array([scope.narrowed for scope in scopes.scopes], dtype=bool)[scopes.of]
         found = batch.snapshot.bm25.search(
-            [request.query for request in batch.requests], plan["depth"], batch.scopes, k1=self.k1, b=self.b
+            [request.query for request in batch.requests],
+            np.where(narrowed, len(batch.snapshot.chunks), plan["depth"]),
+            None if all(scope.classes.all() for scope in scopes.scopes) else [allowed[of] for of in scopes.of],
+            k1=self.k1,
+            b=self.b,
         )
-        ranking = Ranking.from_scores(self.name, batch.size, found.query, found.row, found.score)
-        return Output(check_scope(batch, ranking), found.ms)
+        listed = np.ones(len(found.row), dtype=bool)
+        for number in np.unique(scopes.of[narrowed]):
+            mine = scopes.of[found.query] == number
+            listed[mine] = scopes.scopes[number].rows[found.row[mine]]
+        ranking = Ranking.from_scores(
+            self.name, batch.size, found.query[listed], found.row[listed], found.score[listed]
+        )
+        return Output(check_scope(batch, ranking.top(plan["depth"])), found.ms)
 
 
 @register
