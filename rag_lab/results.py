@@ -163,7 +163,8 @@ class Results:
         path = Path(folder) / "results.json"
         try:
             data = json.loads(path.read_text(encoding="utf-8"))
-            frames = {name: pd.read_parquet(Path(folder) / "tables" / f"{name}.parquet") for name in COLUMNS}
+            tables = Path(folder) / "tables"
+            frames: dict[str, Any] = {name: pd.read_parquet(tables / f"{name}.parquet") for name in COLUMNS}
         except (OSError, ValueError) as error:
             raise RagLabError(f"{path}: no complete results ({error}); run the experiment again") from error
         if data.get("format") != FORMAT:
@@ -191,7 +192,7 @@ def frame(name: str, rows: list[dict[str, Any]]) -> pd.DataFrame:
 
 
 def _rows(table: pd.DataFrame) -> list[dict[str, Any]]:
-    return [{key: _plain(value) for key, value in row.items()} for row in table.to_dict("records")]
+    return [{str(key): _plain(value) for key, value in row.items()} for row in table.to_dict("records")]
 
 
 def _plain(value: Any) -> Any:

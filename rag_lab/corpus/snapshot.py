@@ -2,7 +2,7 @@
 
 A snapshot is put together from *parts* (chunks, Lucene index, vectors, FAISS index). Each part is built once under a
 key of all that decides its content, so two snapshots that share a chunker or an encoder share the work; the files are
-hard links. Rows are ordered by (document id, offset): a row is at the same time Lucene's document number and FAISS's id.
+hard links. Rows are ordered by (document id, offset): a row is both Lucene's document number and FAISS's id.
 """
 
 from __future__ import annotations

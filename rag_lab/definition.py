@@ -1,0 +1,162 @@
+"""The definition of an experiment: what an experiment file says, checked field by field before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from rag_lab.budgets import Budget
+from rag_lab.contracts import RESOURCES, RagLabError
+
+MAIN = "main"
+
+
+class Settings(BaseModel):
+    """A part of the file; a key that it does not know is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class ChunkerSettings(Settings):
+    """How documents are cut. Sizes are in tokens of the encoder."""
+
+    name: Literal["whole", "blocks", "window"] = "whole"
+    size: int | None = Field(None, ge=1)
+    overlap: int | None = Field(None, ge=0)
+
+
+class SnapshotSettings(Settings):
+    """What is built from the documents. ``auto`` follows the languages of the corpus."""
+
+    chunker: ChunkerSettings = ChunkerSettings()
+    analyzer: Literal["auto", "en", "zh", "multilingual"] = "auto"
+    encoder: str = "auto"
+
+
+class GeneratorSettings(Settings):
+    """Who answers. ``none`` measures retrieval alone.
+
+    `calibration`: how many questions set the abstention threshold of a generator that has one; they are never scored. A
+    dataset with calibration questions of its own uses those.
+    """
+
+    name: str = "extractive"
+    options: dict[str, Any] = Field(default_factory=dict)
+    calibration: int = Field(50, ge=0)
+
+
+class StatisticsSettings(Settings):
+    """Bootstrap resamples, random exchanges of the paired test, and the confidence of intervals."""
+
+    resamples: int = Field(10_000, ge=100, le=1_000_000)
+    permutations: int = Field(10_000, ge=100, le=1_000_000)
+    confidence: float = Field(0.95, gt=0.5, lt=1)
+
+
+class Experiment(Settings):
+    """Variants, compared under one budget on one snapshot with the same rights and questions.
+
+    `sweep` maps a resource to caps: the variants run once more for each, all else as in `budget`. `variants` lists names
+    of the catalogue or mappings of a name to its stages. `time` is the instant of questions that have none.
+    """
+
+    name: str = Field(pattern=r"^[\w][\w .@-]{0,99}$")
+    question: str = ""
+    dataset: str
+    dataset_options: dict[str, Any] = Field(default_factory=dict)
+    split: str = "test"
+    limit: int | None = Field(None, ge=1)
+    seed: int = Field(0, ge=0, lt=2**32)
+    time: str | None = None
+    snapshot: SnapshotSettings = SnapshotSettings()
+    generator: GeneratorSettings = GeneratorSettings()
+    budget: dict[str, float | int | None] = Field(default_factory=dict)
+    sweep: dict[str, list[float | int]] = Field(default_factory=dict)
+    variants: list[str | dict[str, list[Any]]] = Field(default=["bm25", "dense", "hybrid"], min_length=1)
+    baseline: str | None = None
+    metrics: list[str] | None = None
+    statistics: StatisticsSettings = StatisticsSettings()
+    prices: str | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _generator_by_name(cls, data: Any) -> Any:
+        """``generator: none`` and ``generator: smollm2`` are short for a mapping with that name."""
+        if isinstance(data, Mapping) and isinstance(data.get("generator"), str):
+            return {**data, "generator": {"name": data["generator"]}}
+        return data
+
+    @classmethod
+    def load(cls, path: Path | str) -> Experiment:
+        """Read an experiment file (YAML). Errors name file, field and fix."""
+        import yaml
+
+        path = Path(path)
+        try:
+            data = yaml.safe_load(path.read_text(encoding="utf-8"))
+        except FileNotFoundError as error:
+            raise RagLabError(
+                f"{path}: no such file; name an experiment file such as experiments/quickstart.yaml"
+            ) from error
+        except (OSError, UnicodeDecodeError) as error:
+            raise RagLabError(f"{path}: cannot be read ({error})") from error
+        except yaml.YAMLError as error:
+            mark = getattr(error, "problem_mark", None)
+            line = f" line {mark.line + 1}" if mark else ""
+            raise RagLabError(f"{path}{line}: not YAML ({getattr(error, 'problem', error)})") from error
+        if not isinstance(data, Mapping):
+            raise RagLabError(f"{path}: must hold fields such as 'dataset' and 'variants'")
+        data = {"name": path.stem, **data}
+        if isinstance(data.get("prices"), str):
+            data["prices"] = str(path.parent / data["prices"])
+        return cls.read(data, str(path))
+
+    @classmethod
+    def read(cls, data: Mapping[str, Any], place: str = "experiment") -> Experiment:
+        """Check a mapping; `place` names it in errors."""
+        try:
+            experiment = cls.model_validate({"name": "experiment", **data})
+            experiment.budgets()
+        except ValidationError as error:
+            raise RagLabError(f"{place}: {explain(error)}") from error
+        except RagLabError as error:
+            raise RagLabError(f"{place}: {error}") from error
+        return experiment
+
+    def budgets(self) -> dict[str, Budget]:
+        """The main budget and those of the sweep, by name."""
+        base = {name: cap for name, cap in self.budget.items() if cap is not None}
+        found = {MAIN: Budget.from_mapping(base)}
+        for resource, caps in self.sweep.items():
+            if resource not in RESOURCES:
+                raise RagLabError(f"sweep.{resource}: unknown resource; use one of {', '.join(RESOURCES)}")
+            for cap in caps:
+                if base.get(resource) != cap:
+                    found[f"{resource}={cap}"] = Budget.from_mapping({**base, resource: cap}, f"sweep.{resource}")
+        return found
+
+    def variant_definitions(self) -> dict[str, list[Any] | None]:
+        """Stages by variant name; None for a name of the catalogue."""
+        found: dict[str, list[Any] | None] = {}
+        for entry in self.variants:
+            named: dict[str, list[Any] | None] = {entry: None} if isinstance(entry, str) else dict(entry)
+            for name, stages in named.items():
+                if name in found:
+                    raise RagLabError(f"variants: '{name}' is listed twice")
+                found[name] = stages
+        return found
+
+
+def explain(error: ValidationError) -> str:
+    """The first fault of a validation as ``field: what is wrong``."""
+    first = error.errors()[0]
+    field = ".".join(str(part) for part in first["loc"] if str(part) not in ("str", "float", "int"))
+    if first["type"] == "extra_forbidden":
+        return f"{field}: unknown field; remove it or check its spelling"
+    if first["type"] == "missing":
+        return f"{field}: missing; add it"
+    given = "" if isinstance(first["input"], Mapping) else f" (found {first['input']!r})"
+    return f"{field}: {first['msg'][0].lower()}{first['msg'][1:]}{given}"
