@@ -59,8 +59,8 @@ class StatisticsSettings(Settings):
 class Experiment(Settings):
     """Variants, compared under one budget on one snapshot with the same rights and questions.
 
-    `sweep` maps a resource to caps: the variants run once more for each, all else as in `budget`. `variants` lists names
-    of the catalogue or mappings of a name to its stages. `time` is the instant of questions that have none.
+    `sweep` maps a resource to caps: the variants run once more for each, all else as in `budget`. `variants` lists
+    names of the catalogue or mappings of a name to its stages. `time` is the instant of questions that have none.
     """
 
     name: str = Field(pattern=r"^[\w][\w .@-]{0,99}$")
