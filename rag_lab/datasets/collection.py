@@ -9,10 +9,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any, TypeVar
 
-import numpy as np
-
 from rag_lab.contracts import Document, GoldSpan, Question, RagLabError
 from rag_lab.datasets.dataset import Dataset, Integrity
+from rag_lab.datasets.drawing import draw, hold_out
 from rag_lab.datasets.jsonl import Judgment, Record
 from rag_lab.datasets.records import (
     RIGHTS_KEYS,
@@ -94,8 +93,8 @@ def build(
     held_out = {query_id: question for query_id, question in spare.items() if query_id not in asked}
     integrity = _integrity(collection, documents, questions, members, split, qrels, findings, repairs)
     if not held_out:
-        asked, held_out = _hold_out(asked, calibration, seed)
-    chosen = _draw(asked, limit, seed)
+        asked, held_out = hold_out(asked, calibration, seed)
+    chosen = draw(asked, limit, seed)
     kept_qrels = {query_id: qrels[query_id] for query_id in chosen if query_id in qrels}
     ordered = [documents[document_id] for document_id in sorted(documents)]
     corpus_fingerprint = _hash(ordered)
@@ -203,7 +202,7 @@ def _members(collection: Collection, questions: Mapping[str, Question]) -> dict[
     for query_id, question in questions.items():
         stated = question.metadata.get("split")
         splits = [stated] if isinstance(stated, str) else [split for split in judged if query_id in judged[split]]
-        if not splits and home and (query_id in answered or not judged):
+        if not splits and home and (query_id in answered or not (judged or answered)):
             splits = [home]
         for split in splits:
             members.setdefault(split, []).append(query_id)
@@ -239,23 +238,6 @@ def _qrels(
 def _with_judged_gold(question: Question, judged: Mapping[str, int]) -> Question:
     """The question with its relevant documents as evidence."""
     return replace(question, gold=tuple(GoldSpan(document_id) for document_id, grade in judged.items() if grade > 0))
-
-
-def _hold_out(asked: dict[str, Question], size: int, seed: int) -> tuple[dict[str, Question], dict[str, Question]]:
-    """Questions to score and `size` others to calibrate on, at most half; the same ones whatever the limit."""
-    held = set(_draw(asked, min(size, len(asked) // 2), seed + 1)) if size > 0 else set()
-    return (
-        {query_id: question for query_id, question in asked.items() if query_id not in held},
-        {query_id: question for query_id, question in asked.items() if query_id in held},
-    )
-
-
-def _draw(questions: Mapping[str, Question], size: int | None, seed: int) -> dict[str, Question]:
-    """`size` questions drawn without replacement from the sorted ids; all of them when there are no more."""
-    ids = sorted(questions)
-    if size is not None and size < len(ids):
-        ids = sorted(ids[i] for i in np.random.default_rng(seed).choice(len(ids), size=size, replace=False))
-    return {query_id: questions[query_id] for query_id in ids}
 
 
 def _distinct(records: list[Record], kind: str, findings: Findings) -> dict[str, Record]:
@@ -307,7 +289,7 @@ def _integrity(
 
 
 def _languages(documents: list[Document]) -> list[str]:
-    """Languages of at least 1 % of the documents, most frequent first: one odd page does not make a corpus bilingual."""
+    """Languages of at least 1 % of the documents, most frequent first: one odd page makes no bilingual corpus."""
     counts = Counter(document.language for document in documents if document.language)
     common = [code for code, n in counts.items() if n >= LANGUAGE_SHARE * len(documents)]
     return sorted(common, key=lambda code: (-counts[code], code))
