@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rag_lab.datasets.settings import Settings, known_settings, override
+from rag_lab.store import home
 
 DATA_ROOT = "RAG_LAB_DATA"
 
@@ -34,10 +35,8 @@ class Options:
 
 
 def dataset_cache() -> Path:
-    """The folder of the user's cache that holds downloaded datasets."""
-    import platformdirs
-
-    return platformdirs.user_cache_path("rag_lab") / "datasets"
+    """The folder that keeps downloaded datasets, in the user's cache or below `RAG_LAB_HOME`."""
+    return home() / "datasets"
 
 
 def data_root() -> Path | None:

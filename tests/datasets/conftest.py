@@ -54,4 +54,4 @@ def written(tmp_path: Path) -> Callable[..., Path]:
 def _no_data_root(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Neither the caller's data root nor the user's cache takes part in a test."""
     monkeypatch.delenv("RAG_LAB_DATA", raising=False)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("RAG_LAB_HOME", str(tmp_path / "cache"))

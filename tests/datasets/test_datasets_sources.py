@@ -81,7 +81,7 @@ def test_a_folder_is_taken_as_it_is(written):
 
 
 def test_a_name_is_looked_up_under_the_data_root_then_in_the_cache(written, monkeypatch, tmp_path):
-    in_cache = written("cache/rag_lab/datasets/mine", stated={"source": "cache"})
+    in_cache = written("cache/datasets/mine", stated={"source": "cache"})
     assert in_cache.parent == dataset_cache()
     assert load("mine").source == "cache"
     written("root/mine", stated={"source": "root"})
