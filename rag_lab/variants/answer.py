@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Literal
 
 import numpy as np
+import numpy.typing as npt
 from pydantic import Field
 
 from rag_lab import records
@@ -58,13 +59,22 @@ class Assemble(Stage):
             empty_scope=[batch.scopes.scopes[of].empty for of in batch.scopes.of],
         )
         each = (time.perf_counter() - started) * 1000 / max(1, batch.size)
-        facts = {"wanted": assembly.wanted, "granted": assembly.granted}
+        looked_at = [
+            len(rows) + sum(row >= 0 for row, _ in context.dropped)
+            for rows, context in zip(assembly.rows, assembly.contexts, strict=True)
+        ]
+        facts: dict[str, npt.NDArray[Any]] = {
+            "wanted": assembly.wanted,
+            "granted": assembly.granted,
+            "looked_at": np.array(looked_at, dtype=np.int64),
+        }
         return Output(tuple(assembly.contexts), np.full(batch.size, each), facts)
 
     def apply(self, state: State, plan: Plan, output: Output, key: str) -> None:  # noqa: ARG002 - one interface
         """Hand on the contexts; passages left out for want of tokens are a curtailment."""
         contexts: tuple[Context, ...] = output.payload  # type: ignore[assignment]
         state.contexts = contexts
+        state.looked_at = output.facts["looked_at"]
         state.keys["contexts"] = key
         state.ledger.curtail(self.name, "context_tokens", output.facts["wanted"], output.facts["granted"])
         if not state.batch.generates:

@@ -31,6 +31,7 @@ from rag_lab.contracts import (
 )
 from rag_lab.corpus.rights import Scopes
 from rag_lab.corpus.snapshot import Snapshot
+from rag_lab.retrieval.encoders import Embeddings
 from rag_lab.store import Store
 
 Payload: TypeAlias = Ranking | tuple[Context, ...] | tuple[Completion, ...]
@@ -55,7 +56,7 @@ class Batch:
     store: Store
     key: str
     encoder: Callable[[], Encoder]
-    query_vectors: Callable[[], tuple[npt.NDArray[np.float32], FloatArray]]
+    query_vectors: Callable[[], tuple[Embeddings, FloatArray]]
     progress: Callable[[str, int, int], None]
 
     @property
@@ -85,7 +86,10 @@ class Ran:
 
 @dataclass(eq=False)
 class State:
-    """How far one variant has come with a batch under one budget. `answer_tokens`: room wanted for each answer."""
+    """How far one variant has come with a batch under one budget. `answer_tokens`: room wanted for each answer.
+
+    looked_at: how many entries of the ranking the assembly went through, ``[size]``; what ranks lower was cut.
+    """
 
     batch: Batch
     ledger: Ledger
@@ -94,6 +98,7 @@ class State:
     channels: dict[str, Ranking] = field(default_factory=dict)
     fused: Ranking | None = None
     contexts: tuple[Context, ...] | None = None
+    looked_at: npt.NDArray[np.int64] | None = None
     completions: tuple[Completion, ...] | None = None
     keys: dict[str, str] = field(default_factory=dict)
     ran: list[Ran] = field(default_factory=list)

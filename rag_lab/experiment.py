@@ -1,0 +1,378 @@
+"""Run an experiment: variants x budgets over one dataset, one snapshot, one set of rights, to `Results`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rag_lab import datasets, metrics
+from rag_lab.budgets import Prices
+from rag_lab.contracts import (
+    Abstention,
+    Answer,
+    Encoder,
+    FloatArray,
+    Generator,
+    IntArray,
+    Principal,
+    Question,
+    RagLabError,
+    Request,
+)
+from rag_lab.corpus.chunking import load_chunker
+from rag_lab.corpus.snapshot import ChunkTable, Snapshot, publish
+from rag_lab.definition import MAIN, Experiment
+from rag_lab.metrics.answers import check_answers, contains
+from rag_lab.metrics.summary import Settings
+from rag_lab.progress import Progress
+from rag_lab.provenance import RESULT_CODE, code_digest, environment
+from rag_lab.results import Results
+from rag_lab.retrieval.encoders import Embeddings, embed_queries, load_encoder
+from rag_lab.scoring import Judged, Scorer
+from rag_lab.store import Store, digest
+from rag_lab.variants import BASELINES, Variant, load_variant
+from rag_lab.variants.execute import Memory, run_variant
+from rag_lab.variants.stage import Batch, State
+
+ANY_TIME = datetime(2000, 1, 1, tzinfo=UTC)
+OPEN_PRINCIPAL = Principal("default", (), "reader")
+
+
+def run(
+    experiment: Experiment | Mapping[str, Any] | str | Path | None = None,
+    *,
+    store: Store | None = None,
+    progress: bool = True,
+    **fields: Any,
+) -> Results:
+    """Run an experiment and return its results.
+
+    `experiment` is a definition, a mapping, or the path of an experiment file; `fields` override or replace its fields.
+    Finished work is kept in `store` (the user's by default), so a second run reads and an interrupted one goes on.
+    """
+    definition = _definition(experiment, fields)
+    with Progress(progress) as bars:
+        return _Run(definition, store or Store.default(), bars).results()
+
+
+def _definition(
+    experiment: Experiment | Mapping[str, Any] | str | Path | None, fields: Mapping[str, Any]
+) -> Experiment:
+    if isinstance(experiment, str | Path):
+        experiment = Experiment.load(experiment)
+    base = experiment.model_dump() if isinstance(experiment, Experiment) else dict(experiment or {})
+    return Experiment.read({**base, **fields})
+
+
+@dataclass(eq=False)
+class _Run:
+    """One run: what is derived from the definition, each thing once and only when it is needed."""
+
+    definition: Experiment
+    store: Store
+    bars: Progress
+
+    def __post_init__(self) -> None:
+        self.started = datetime.now(UTC)
+        self.warnings: list[str] = []
+        self.calibration: dict[str, Any] | None = None
+        self.variants = {
+            name: load_variant(name, stages) for name, stages in self.definition.variant_definitions().items()
+        }
+        self.baseline = self._baseline()
+        self.budgets = self.definition.budgets()
+        self.prices = Prices.load(Path(self.definition.prices) if self.definition.prices else None)
+        self.metric_names = list(self.definition.metrics or metrics.DEFAULT)
+        for name in self.metric_names:
+            metrics.metric(name)
+
+    def _baseline(self) -> str:
+        given = self.definition.baseline
+        if given is not None:
+            if given not in self.variants:
+                raise RagLabError(f"baseline: '{given}' is not among the variants ({', '.join(self.variants)})")
+            return given
+        return next((name for name in self.variants if name not in BASELINES), next(iter(self.variants)))
+
+    @cached_property
+    def dataset(self) -> datasets.Dataset:
+        """Documents, questions and judgments."""
+        definition = self.definition
+        found = datasets.load(
+            definition.dataset,
+            definition.split,
+            definition.limit,
+            definition.seed,
+            calibration=definition.generator.calibration,
+            **definition.dataset_options,
+        )
+        if not found.questions:
+            raise RagLabError(f"dataset {found.name}: split '{found.split}' has no questions")
+        check_answers(found.questions)
+        self.warnings += found.integrity.warnings()
+        return found
+
+    @cached_property
+    def encoder(self) -> Encoder:
+        """The encoder of the snapshot."""
+        name = self.definition.snapshot.encoder
+        if name == "auto":
+            name = "minilm" if set(self.dataset.languages) <= {"en"} else "multilingual-e5"
+        return load_encoder(name)
+
+    @cached_property
+    def snapshot(self) -> Snapshot:
+        """The snapshot with what the variants search."""
+        settings = self.definition.snapshot
+        chunker = load_chunker(settings.chunker.name, settings.chunker.size, settings.chunker.overlap)
+        factories = tuple(dict.fromkeys(f for variant in self.variants.values() for f in variant.factories))
+        lucene = any(variant.needs_lucene for variant in self.variants.values())
+        self.bars.update("snapshot", 0, 1)
+        made = publish(
+            self.store,
+            self.dataset.documents,
+            chunker,
+            token_encoder=None if settings.chunker.name == "whole" else self.encoder,
+            analyzer=self._analyzer() if lucene else None,
+            encoder=self.encoder if factories else None,
+            factories=factories,
+            progress=True,
+        )
+        self.bars.update("snapshot", 1, 1)
+        if factories and (strange := set(self.dataset.languages) - self.encoder.languages):
+            self.warnings.append(
+                f"encoder {self.encoder.name} does not know the corpus language {', '.join(sorted(strange))}: "
+                "dense scores say little; use encoder multilingual-e5"
+            )
+        return made
+
+    def _analyzer(self) -> str:
+        if self.definition.snapshot.analyzer != "auto":
+            return self.definition.snapshot.analyzer
+        languages = set(self.dataset.languages)
+        return languages.pop() if languages in ({"en"}, {"zh"}) else "multilingual"
+
+    @cached_property
+    def generator(self) -> Generator:
+        """The generator, calibrated on questions that are not scored when it abstains by a threshold."""
+        from rag_lab.generation import load_generator
+
+        settings = self.definition.generator
+        if settings.name == "none":
+            return load_generator("extractive")
+        generator = load_generator(settings.name, **settings.options)
+        if not hasattr(generator, "with_threshold") or settings.options.get("threshold") is not None:
+            return generator
+        threshold = self._threshold(generator)
+        return generator if threshold is None else generator.with_threshold(threshold)  # type: ignore[no-any-return]
+
+    def _threshold(self, reader: Generator) -> float | None:
+        """Choose the threshold on the contexts that the retrieving variants give the calibration questions."""
+        from rag_lab.generation.calibration import calibrate
+
+        questions = [q for q in self.dataset.calibration if q.answers or q.answerable is False]
+        retrieving = [v for name, v in self.variants.items() if v.retrieves and name not in BASELINES]
+        if not questions or not retrieving:
+            self.warnings.append("abstention is not calibrated: no calibration questions with known answers")
+            return None
+        batch = self.batch(questions, reader)
+        memory = Memory()
+        confidences, right, answerable = [], [], []
+        for variant in retrieving:
+            state = run_variant(variant, batch, self.budgets[MAIN], memory)
+            for i, completion in enumerate(state.completions or ()):
+                if i in state.failures or not isinstance(completion.outcome, Answer | Abstention):
+                    continue
+                text = completion.outcome.text if isinstance(completion.outcome, Answer) else ""
+                confidences.append(completion.outcome.confidence or 0.0)
+                answerable.append(questions[i].answerable is not False)
+                right.append(bool(questions[i].answers) and contains(text, questions[i].answers))
+        try:
+            chosen = calibrate(confidences, right, answerable)
+        except RagLabError as error:
+            self.warnings.append(f"abstention is not calibrated: {error}")
+            return None
+        self.calibration = {
+            "reader": reader.name,
+            "threshold": chosen.value,
+            "questions": len(questions),
+            "variants": [variant.name for variant in retrieving],
+            "rule": chosen.objective,
+            "score": chosen.score,
+            "auc": chosen.auc,
+        }
+        return chosen.value
+
+    def batch(self, questions: Sequence[Question], generator: Generator) -> Batch:
+        """The questions as authorised requests on the snapshot."""
+        requests = [self._request(question) for question in questions]
+        plain = [
+            [r.request_id, r.query, r.language, r.tenant, r.principal, r.time.isoformat(), r.scope, r.policy_version]
+            for r in requests
+        ]
+        table = self.snapshot.chunks
+        queries = [request.query for request in requests]
+        vectors = _Once(lambda: _encode(self.encoder, queries))
+        return Batch(
+            requests=requests,
+            gold=[gold_rows(table, question) for question in questions],
+            snapshot=self.snapshot,
+            scopes=self.snapshot.scopes(requests),
+            generator=generator,
+            generates=self.definition.generator.name != "none",
+            prices=self.prices,
+            store=self.store,
+            key=digest(self.snapshot.id, plain, code_digest(RESULT_CODE)),
+            encoder=lambda: self.encoder,
+            query_vectors=vectors,
+            progress=lambda stage, done, total: self.bars.update(f"{self.label}{stage}", done, total),
+        )
+
+    label = ""
+
+    def _request(self, question: Question) -> Request:
+        open_corpus = self.dataset.rights == "open"
+        principal = question.principal or (OPEN_PRINCIPAL if open_corpus else None)
+        moment = question.time or self._default_time(open_corpus, question.query_id)
+        return Request(
+            request_id=question.query_id,
+            query=question.text,
+            principal=principal,
+            tenant=principal.tenant if principal else "",
+            time=moment,
+            language=question.language,
+        )
+
+    def _default_time(self, open_corpus: bool, query_id: str) -> datetime:
+        if self.definition.time is not None:
+            from rag_lab.datasets.times import parse_instant
+
+            moment = parse_instant(self.definition.time, self.dataset.zone, "time")
+            if moment is not None:
+                return moment
+        if not open_corpus:
+            raise RagLabError(f"question {query_id}: has no time; set 'time' in the experiment file")
+        return ANY_TIME
+
+    def results(self) -> Results:
+        """Run every variant under every budget, score, and put the results together."""
+        clock = time.perf_counter()
+        scorer = Scorer(self.dataset, self.metric_names, self._statistics())
+        batch = self.batch(self.dataset.questions, self.generator)
+        memory = Memory()
+        judged: list[Judged] = []
+        failures: list[dict[str, Any]] = []
+        for budget_name, budget in self.budgets.items():
+            for name, variant in self.variants.items():
+                self.label = f"{name} {'' if budget_name == MAIN else budget_name + ' '}"
+                state = run_variant(variant, batch, budget, memory)
+                judged.append(scorer.judge(name, budget_name, state))
+                failures += _failures(name, budget_name, state)
+        self.bars.update("scoring", 0, 1)
+        self._check_languages()
+        return Results(
+            **scorer.frames(judged, self.baseline),
+            dataset=self.dataset.summary() | {"not_measured": self._not_measured(judged)},
+            snapshot=self.snapshot.id,
+            seed=self.definition.seed,
+            experiment=self.definition.model_dump(mode="json", exclude_none=True),
+            variants={name: variant.to_yaml() for name, variant in self.variants.items()},
+            budgets={name: budget.caps() for name, budget in self.budgets.items()},
+            warnings=list(dict.fromkeys(self.warnings)),
+            calibration=self.calibration,
+            failures=failures,
+            provenance=self._provenance(batch, time.perf_counter() - clock),
+            runs={_run_name(one): one.run for one in judged if one.run},
+        )
+
+    def _statistics(self) -> Settings:
+        chosen = self.definition.statistics
+        return Settings(chosen.resamples, chosen.permutations, chosen.confidence, self.definition.seed)
+
+    def _not_measured(self, judged: Sequence[Judged]) -> dict[str, str]:
+        """Metrics that no variant has, with the reason."""
+        known = self.dataset.not_measured()
+        scored = {name for one in judged for name in one.scores}
+        generates = self.definition.generator.name != "none"
+        reason = "no variant could be scored on it" if generates else "the experiment generates no answers"
+        return {name: known.get(name, reason) for name in self.metric_names if name not in scored}
+
+    def _check_languages(self) -> None:
+        asked = {question.language for question in self.dataset.questions} - {""}
+        if foreign := asked - set(self.dataset.languages):
+            self.warnings.append(
+                f"questions in {', '.join(sorted(foreign))} are asked of a corpus in {', '.join(self.dataset.languages)}: "
+                "BM25 can only find shared words"
+            )
+
+    def _provenance(self, batch: Batch, seconds: float) -> dict[str, Any]:
+        models = {"generator": f"{batch.generator.name} {batch.generator.version}"} if batch.generates else {}
+        if any(variant.factories for variant in self.variants.values()):
+            models["encoder"] = f"{self.encoder.name} {self.encoder.version}"
+        chosen = self.definition.statistics
+        return {
+            **environment(),
+            "models": models,
+            "snapshot": {key: self.snapshot.facts[key] for key in ("versions", "documents", "chunks", "published_at")},
+            "started": self.started.isoformat(timespec="seconds"),
+            "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+            "seconds": round(seconds, 1),
+            "price_file": self.prices.path,
+            "compute_usd_per_hour": self.prices.compute_usd_per_hour,
+            "resamples": chosen.resamples,
+            "permutations": chosen.permutations,
+            "confidence": chosen.confidence,
+        }
+
+
+class _Once:
+    """A value that is computed at the first call."""
+
+    def __init__(self, compute: Any) -> None:
+        self._compute = compute
+
+    @cached_property
+    def _value(self) -> Any:
+        return self._compute()
+
+    def __call__(self) -> Any:
+        return self._value
+
+
+def _encode(encoder: Encoder, queries: Sequence[str]) -> tuple[Embeddings, FloatArray]:
+    """Query vectors of the batch, and each question's share of the time."""
+    started = time.perf_counter()
+    vectors = embed_queries(encoder, queries)
+    return vectors, np.full(len(queries), (time.perf_counter() - started) * 1000 / max(1, len(queries)))
+
+
+def gold_rows(table: ChunkTable, question: Question) -> IntArray:
+    """Rows that overlap the question's gold evidence, ascending."""
+    rows: set[int] = set()
+    for piece in question.gold:
+        within = table.documents.get(piece.document_id, slice(0, 0))
+        for row in range(within.start, within.stop):
+            if piece.span is None or (table.start[row] < piece.span[1] and piece.span[0] < table.end[row]):
+                rows.add(row)
+    return np.array(sorted(rows), dtype=np.int32)
+
+
+def _failures(variant: str, budget: str, state: State) -> list[dict[str, Any]]:
+    causes: dict[tuple[str, str], int] = {}
+    for failure in state.failures.values():
+        causes[failure.stage, failure.cause] = causes.get((failure.stage, failure.cause), 0) + 1
+    return [
+        {"variant": variant, "budget": budget, "stage": stage, "cause": cause, "questions": count}
+        for (stage, cause), count in causes.items()
+    ]
+
+
+def _run_name(one: Judged) -> str:
+    return one.variant if one.budget == MAIN else f"{one.variant}@{one.budget}"
