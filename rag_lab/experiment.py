@@ -37,7 +37,7 @@ from rag_lab.results import Results
 from rag_lab.retrieval.encoders import Embeddings, embed_queries, load_encoder
 from rag_lab.scoring import Judged, Scorer
 from rag_lab.store import Store, digest
-from rag_lab.variants import BASELINES, Variant, load_variant
+from rag_lab.variants import BASELINES, load_variant
 from rag_lab.variants.execute import Memory, run_variant
 from rag_lab.variants.stage import Batch, State
 
@@ -308,8 +308,8 @@ class _Run:
         asked = {question.language for question in self.dataset.questions} - {""}
         if foreign := asked - set(self.dataset.languages):
             self.warnings.append(
-                f"questions in {', '.join(sorted(foreign))} are asked of a corpus in {', '.join(self.dataset.languages)}: "
-                "BM25 can only find shared words"
+                f"questions in {', '.join(sorted(foreign))} are asked of a corpus in "
+                f"{', '.join(self.dataset.languages)}: BM25 can only find shared words"
             )
 
     def _provenance(self, batch: Batch, seconds: float) -> dict[str, Any]:
