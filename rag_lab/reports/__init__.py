@@ -1,0 +1,61 @@
+"""Results -> figures, one HTML file and one PDF with the same content."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rag_lab.contracts import RagLabError
+
+if TYPE_CHECKING:
+    from rag_lab.results import Results
+
+FORMATS = ("html", "pdf")
+
+
+def write(results: Results, folder: str | Path, formats: Sequence[str] = FORMATS) -> dict[str, Path]:
+    """Write ``figures/*.svg`` and ``*.png``, ``report.html`` and ``report.pdf`` into a run's folder.
+
+    Returns the reports' paths by format, and each figure's SVG under ``figures/NAME``. Every file appears whole or not
+    at all. Raises RagLabError when a format is not known.
+    """
+    unknown = [name for name in formats if name not in FORMATS]
+    if unknown:
+        raise RagLabError(f"report: format {unknown[0]!r} is not known; use {' or '.join(FORMATS)}")
+    from rag_lab.reports import figures as drawing
+    from rag_lab.reports import html, pdf
+    from rag_lab.reports.document import build
+    from rag_lab.reports.selection import select
+
+    target = Path(folder)
+    selection = select(results)
+    document = build(results, selection)
+    drawn = drawing.draw(results, selection)
+    vectors = {name: svg for name, (svg, _) in drawn.items()}
+    written: dict[str, Path] = {}
+    for name, (svg, png) in drawn.items():
+        written[f"figures/{name}"] = _replace(target / "figures" / f"{name}.svg", svg)
+        _replace(target / "figures" / f"{name}.png", png)
+    if "html" in formats:
+        written["html"] = _replace(target / "report.html", html.render(document, vectors).encode("utf-8"))
+    if "pdf" in formats:
+        written["pdf"] = _replace(target / "report.pdf", pdf.render(document, vectors))
+    return written
+
+
+def _replace(path: Path, content: bytes) -> Path:
+    """Write beside the target, then rename over it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        Path(name).chmod(0o644)
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+    return path

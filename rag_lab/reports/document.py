@@ -1,0 +1,71 @@
+"""Results -> the report's content. What is said is decided here; the renderers only set it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rag_lab.reports.blocks import Block, Document, Facts, Section
+from rag_lab.reports.cautions import cautions
+from rag_lab.reports.losses import funnel_section, worst_section
+from rag_lab.reports.numbers import count, interval, known, plural, score
+from rag_lab.reports.reproducing import equal_section, question_of, question_section, reproduce_section
+from rag_lab.reports.scoring import comparison_table, differences_section, groups_section, scores_section
+from rag_lab.reports.selection import Selection, scores, select
+from rag_lab.reports.spending import budget_section, quality_section, timings_table
+from rag_lab.reports.verdict import sentences
+
+if TYPE_CHECKING:
+    from rag_lab.results import Results
+
+
+def build(results: Results, selection: Selection | None = None) -> Document:
+    """The whole report as data."""
+    chosen = selection or select(results)
+    return Document(
+        title=str(results.experiment.get("name") or results.dataset.get("name") or "Experiment"),
+        subtitle=question_of(results, chosen),
+        verdict=sentences(results, chosen),
+        key_facts=_key_facts(results, chosen),
+        cautions=cautions(results, chosen),
+        sections=(
+            question_section(results, chosen),
+            equal_section(results, chosen),
+            scores_section(results, chosen),
+            differences_section(results, chosen),
+            budget_section(results, chosen),
+            quality_section(results, chosen),
+            groups_section(results, chosen),
+            funnel_section(results, chosen),
+            worst_section(results, chosen),
+            *_appendix(results, chosen),
+            reproduce_section(results),
+        ),
+    )
+
+
+def _key_facts(results: Results, selection: Selection) -> Facts:
+    budget = selection.budgets[-1]
+    rows = scores(results)
+    found = [(v, rows.get((v, budget, selection.primary))) for v in selection.contenders]
+    measured = [(v, row) for v, row in found if row is not None and known(row["value"])]
+    items = [
+        ("Questions", count(results.dataset.get("queries"))),
+        ("Failed", plural(sum(int(f["questions"]) for f in results.failures), "result")),
+        ("Variants", count(len(selection.variants))),
+    ]
+    if measured:
+        name, top = max(measured, key=lambda pair: pair[1]["value"])
+        place = f" at {budget}" if selection.sweep else ""
+        text = f"{name}, {score(top['value'])} {interval(top['ci_low'], top['ci_high'])}"
+        items.append((f"Highest {selection.primary}{place}", text))
+    return Facts(tuple(items))
+
+
+def _appendix(results: Results, selection: Selection) -> tuple[Section, ...]:
+    blocks: list[Block] = []
+    others = tuple(m for m in selection.metrics if m not in selection.headline)
+    if others and not results.comparisons.empty:
+        blocks.append(comparison_table(results, selection, others, "Differences on the other metrics"))
+    if not results.timings.empty:
+        blocks.append(timings_table(results, selection))
+    return (Section("All other comparisons, and the time it took", "appendix", tuple(blocks)),) if blocks else ()
