@@ -100,11 +100,14 @@ def f1(answer: str, golds: Sequence[str]) -> float:
 def contains(answer: str, golds: Sequence[str]) -> bool:
     """Any gold stands in the answer between token boundaries: ``no`` is not in ``know``, nor ``1`` in ``2011``.
 
-    Han and kana characters are tokens of their own, so there any run of them may match. Containment does not read: an
-    answer that denies a gold contains it.
+    Han and kana characters are tokens of their own, so there any run of them may match. A gold that is an article (the
+    grade ``A``) must be the whole answer. Containment does not read: an answer that denies a gold contains it.
     """
-    readings: tuple[Callable[[str], Tokens], ...] = (tokens, _split_tokens)
-    return any(_holds(reading(answer), reading(gold)) for gold in golds for reading in readings)
+    return any(
+        _holds(tokens(answer), tokens(gold))
+        or (not _ARTICLES.issuperset(tokens(gold)) and _holds(_split_tokens(answer), _split_tokens(gold)))
+        for gold in golds
+    )
 
 
 def answer_text(outcome: Outcome | None) -> str:
