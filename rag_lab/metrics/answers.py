@@ -30,7 +30,7 @@ _SIGN = "\ue000"
 _TO_ASCII = str.maketrans("\u2212\u2010\u2011\u2012\u2013\u2019", "-----'")
 _FULL_WIDTH_IN_NUMBER = re.compile(r"(?<=\d)[．，](?=\d)")
 _NUMBER_PUNCTUATION = re.compile(r"(?<=\d)[.,](?=\d)")
-_THOUSANDS = re.compile(r"(?<![\d.,])\d{1,3}(?:,\d{3})+(?![\d,])")
+_THOUSANDS = re.compile(r"(?<![\d.,])\d{1,3}(?:,\d{3})+(?!,?\d)")
 _BETWEEN_DIGITS = re.compile(r"(?<=\d)[-/:](?=\d)")
 _RAISED = re.compile("(?<=\\d)(?=[\u00b2\u00b3\u00b9\u2070-\u207b\u00bc-\u00be\u2150-\u215e])")
 _SIGNED = re.compile(r"""(?<![^\s(\[{,;:="'$€£¥])(-|[<>]=?\s?)(?=[$€£¥]?\.?\d)""")
@@ -46,7 +46,7 @@ def tokens(text: str) -> Tokens:
 
 @lru_cache(maxsize=65_536)
 def _split_tokens(text: str) -> Tokens:
-    """As `tokens`, but punctuation parts a word, and articles stay: ``Paris-based`` holds ``paris``."""
+    """As `tokens`, but punctuation parts a word, and articles stay: ``Paris-based`` and ``Paris's`` hold ``paris``."""
     return _units(text, " ")
 
 
@@ -62,7 +62,7 @@ def _units(text: str, punctuation: str) -> Tokens:
     text = _BETWEEN_DIGITS.sub(" ", _UNIT_GAP.sub("", text))
     text = _SIGNED.sub(lambda found: "".join(chr(ord(_SIGN) + ord(sign)) for sign in found[1].strip()), text)
     text = _NUMBER_PUNCTUATION.sub(lambda found: chr(ord(_SIGN) + ord(found[0])), text)
-    text = "".join(_bare(character, punctuation) for character in text.replace("'", ""))
+    text = "".join(_bare(character, punctuation) for character in text)
     return tuple(_PIECES.findall(text))
 
 
@@ -119,13 +119,19 @@ def answer_text(outcome: Outcome | None) -> str:
     return " ".join(claim.text for claim in outcome.claims if claim.kind == "answer")
 
 
-def check_answers(questions: Sequence[Question]) -> None:
-    """Raise RagLabError for a reference answer of which normalisation leaves nothing: it would match anything."""
+def check_answers(questions: Sequence[Question]) -> int:
+    """How many reference answers have nothing to compare after normalisation; such a one matches no answer.
+
+    Raises RagLabError for a question that has no other reference, since no answer to it could be right.
+    """
+    empty = 0
     for question in questions:
-        for answer in question.answers:
-            if not tokens(answer):
-                place = f"question {question.query_id!r}: reference answer {answer!r}"
-                raise RagLabError(f"{place} has no letter, digit or sign to compare")
+        unusable = [answer for answer in question.answers if not tokens(answer)]
+        if unusable and len(unusable) == len(question.answers):
+            place = f"question {question.query_id!r}: reference answer {unusable[0]!r}"
+            raise RagLabError(f"{place} has no letter, digit or sign to compare, and there is no other")
+        empty += len(unusable)
+    return empty
 
 
 def _overlap(answer: Tokens, gold: Tokens) -> float:
@@ -150,10 +156,14 @@ _FUNCTIONS: dict[str, Callable[[str, Sequence[str]], float]] = {"EM": exact_matc
 
 def _compute(names: Sequence[str], seen: Observation) -> dict[str, Scores]:
     outcomes, questions = seen.outcomes or (), seen.questions
-    check_answers(questions)
+    empty = check_answers(questions)
     about = np.array([bool(q.answers) and q.answerable is not False for q in questions], dtype=bool)
     failed, abstained = in_state(outcomes, "failed"), in_state(outcomes, "abstained") & about
-    notes = (f"{int(abstained.sum())} abstentions score 0",) if abstained.any() else ()
+    counts = (
+        (int(abstained.sum()), "abstentions score 0"),
+        (empty, "reference answers hold nothing to compare and match nothing"),
+    )
+    notes = tuple(f"{count} {what}" for count, what in counts if count)
     pairs = [(answer_text(outcome), question.answers) for outcome, question in zip(outcomes, questions, strict=True)]
     return {
         name: Scores.mean(name, [_FUNCTIONS[name](*pair) for pair in pairs], about, failed, notes) for name in names

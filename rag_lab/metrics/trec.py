@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -27,20 +28,20 @@ def write_trec(path: Path, run_name: str, run: Mapping[str, Sequence[tuple[str, 
     White space and ``%`` in an id are percent-encoded, since white space separates the fields. Raises RagLabError for
     scores that are not finite as 32-bit floats or that rise down the ranking.
     """
-    lines = []
+    lines: list[str] = []
+    encode, tag = lru_cache(maxsize=None)(_encode), _encode(run_name)
     for query_id, ranked in run.items():
         scores = np.array([score for _, score in ranked], dtype=np.float64)
         place = f"run {run_name!r}, query {query_id!r}"
         if (np.diff(scores) > 0).any():
             raise RagLabError(f"{place}: scores rise down the ranking; order entries by score, then id")
-        kept = strictly_falling(scores, place)
-        texts = (
-            repr(raw) if np.float32(raw) == single else str(single)
-            for raw, single in zip(scores.tolist(), kept, strict=True)
-        )
-        name, tag = _encode(query_id), _encode(run_name)
+        falling = strictly_falling(scores, place)
+        texts = list(map(repr, scores.tolist()))
+        for moved in np.flatnonzero(scores.astype(np.float32) != falling).tolist():
+            texts[moved] = str(falling[moved])
+        name = encode(query_id)
         lines += [
-            f"{name} Q0 {_encode(document)} {rank} {text} {tag}\n"
+            f"{name} Q0 {encode(document)} {rank} {text} {tag}\n"
             for rank, ((document, _), text) in enumerate(zip(ranked, texts, strict=True), start=1)
         ]
     Path(path).write_text("".join(lines), encoding="utf-8", newline="\n")

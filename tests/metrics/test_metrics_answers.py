@@ -92,6 +92,8 @@ def test_writings_of_the_same_answer(one: str, other: str) -> None:
         ("他在北京。", "南京", False),
         ("The Paris-based firm", "Paris", True),
         ("London/Paris", "paris", True),
+        ("Before Rollo's arrival", "Rollo", True),
+        ("It was $38,000, with fees", "$38,000", True),
         ("He flew to the New York office", "New York", True),
         ("York is not new", "New York", False),
         ("There is a reason", "A", False),
@@ -121,7 +123,15 @@ def test_f1_by_hand_and_best_gold() -> None:
 
 def test_gold_without_content_is_an_error_that_names_the_question() -> None:
     with pytest.raises(RagLabError, match="question 'q7': reference answer '。。。' has no letter"):
-        check_answers([Question("q1", "?", answers=("A",)), Question("q7", "?", answers=("x", "。。。"))])
+        check_answers([Question("q1", "?", answers=("A",)), Question("q7", "?", answers=("。。。", ""))])
+
+
+def test_gold_without_content_beside_others_matches_nothing() -> None:
+    questions = [Question("q1", "?", answers=("Lima", "."))]
+    assert check_answers(questions) == 1
+    found = evaluate(["EM", "F1", "Correct"], Observation(questions, outcomes=[Answer("q1", ".", ())]))
+    assert [scores.value for scores in found.values()] == [0, 0, 0]
+    assert found["EM"].notes == ("1 reference answers hold nothing to compare and match nothing",)
 
 
 @given(words, st.lists(words, max_size=3))
