@@ -19,11 +19,17 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from itertools import combinations, zip_longest
+from difflib import SequenceMatcher
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import yaml
+
+try:
+    from yaml import CSafeLoader as SafeLoader
+except ImportError:
+    from yaml import SafeLoader  # type: ignore[assignment]
 
 GROUPS = (
     "identifier",
@@ -51,13 +57,13 @@ COUNTS = re.compile(r"(?<=<!-- counts -->\n).*?(?=<!-- end of counts -->)", re.D
 DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
-class SourceLoader(yaml.SafeLoader):
+class SourceLoader(SafeLoader):
     """YAML in which dates stay as they were written."""
 
 
 SourceLoader.yaml_implicit_resolvers = {
     first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
-    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    for first, resolvers in SafeLoader.yaml_implicit_resolvers.items()
 }
 
 
@@ -242,9 +248,13 @@ def shingles(text: str) -> frozenset[tuple[str, ...]]:
 def duplicate_problems(documents: Mapping[str, Source]) -> Iterator[str]:
     """Pairs of documents whose bodies share half of their shingles (Jaccard coefficient)."""
     sets = {name: shingles(document.text) for name, document in documents.items()}
-    for left, right in combinations(sets, 2):
-        union = len(sets[left] | sets[right])
-        if union and len(sets[left] & sets[right]) / union >= NEAR_DUPLICATE:
+    holders: dict[tuple[str, ...], list[str]] = {}
+    for name, held in sets.items():
+        for shingle in held:
+            holders.setdefault(shingle, []).append(name)
+    shared = Counter(pair for names in holders.values() for pair in combinations(names, 2))
+    for (left, right), common in sorted(shared.items()):
+        if common / (len(sets[left]) + len(sets[right]) - common) >= NEAR_DUPLICATE:
             yield f"{documents[left].path}: near duplicate of {documents[right].path}"
 
 
@@ -347,13 +357,16 @@ def built_files(
 
 
 def difference_problems(root: Path, files: Mapping[str, str]) -> Iterator[str]:
-    """Lines in which a file on disk is not what would be built."""
+    """Places in which a file on disk is not what would be built, one for each run of changed lines."""
     for name, content in files.items():
         path = root / name
-        have = path.read_bytes().decode("utf-8") if path.is_file() else ""
-        for number, pair in enumerate(zip_longest(have.split("\n"), content.split("\n")), 1):
-            if pair[0] != pair[1]:
-                yield f"{name}:{number}: differs from its sources; run build.py"
+        if not path.is_file():
+            yield f"{name}: missing; run build.py"
+            continue
+        have, want = path.read_bytes().decode("utf-8").split("\n"), content.split("\n")
+        for change, start, end, *_ in SequenceMatcher(None, have, want, autojunk=False).get_opcodes():
+            if change != "equal":
+                yield f"{name}: lines {start + 1} to {max(end, start + 1)} differ from the sources; run build.py"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
