@@ -41,7 +41,7 @@ def abstention_scores(questions: Sequence[Question], outcomes: Sequence[Outcome 
     declined = (abstained & known).astype(np.float64)
     notes = () if declined.any() else ("no abstention: precision is undefined and shown as 0",)
     return {
-        _PRECISION.name: Scores(_PRECISION.name, right, declined, known, failed & known, True, notes),
+        _PRECISION.name: Scores(_PRECISION.name, right, declined, known, failed & known, notes),
         _RECALL.name: Scores.mean(_RECALL.name, right, unanswerable, failed),
     }
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from rag_lab.contracts import RagLabError, Ranking
 from rag_lab.metrics.scores import Scores
 
 
-def neighbour_recall(approximate: Ranking, exact: Ranking, k: int, failed: Sequence[bool] | None = None) -> Scores:
+def neighbour_recall(approximate: Ranking, exact: Ranking, k: int) -> Scores:
     """Share of the exact top k that is in the approximate top k, per query ``[n]``.
 
     Where exact search itself finds fewer than k (a small scope), those it finds are all; a query of which it finds none
@@ -23,8 +21,7 @@ def neighbour_recall(approximate: Ranking, exact: Ranking, k: int, failed: Seque
     hits = np.bincount(true.query, weights=hit, minlength=exact.size)
     wanted = np.bincount(true.query, minlength=exact.size)
     share = np.divide(hits, wanted, out=np.zeros(exact.size), where=wanted > 0)
-    missing = np.zeros(exact.size, dtype=bool) if failed is None else failed
-    return Scores.mean(f"NeighbourRecall@{k}", share, wanted > 0, missing)
+    return Scores.mean(f"NeighbourRecall@{k}", share, wanted > 0, np.zeros(exact.size, dtype=bool))
 
 
 def _keys(ranking: Ranking) -> np.ndarray[tuple[int], np.dtype[np.int64]]:

@@ -35,7 +35,7 @@ class Scores:
     """One metric of one variant, question by question: arrays ``[n]`` in the order of the questions.
 
     The value over a set of questions is the sum of `numerator` over the sum of `denominator`. For a mean the
-    denominator is 1 where the question counts. For a corpus-level ratio it depends on the outcome, and `ratio` is True.
+    denominator is 1 where the question is eligible; for a corpus-level ratio it depends on the outcome.
 
     eligible: questions that the metric is about, whatever a variant did; missing: eligible questions without a result,
     which score 0; notes: what a reader of the figure should know.
@@ -46,7 +46,6 @@ class Scores:
     denominator: FloatArray
     eligible: BoolArray
     missing: BoolArray
-    ratio: bool = False
     notes: tuple[str, ...] = ()
 
     @classmethod
@@ -64,7 +63,7 @@ class Scores:
         given = np.where(about & ~lacking, np.asarray(values, dtype=np.float64), 0.0)
         if not np.isfinite(given).all():
             raise RagLabError(f"{metric}: {int((~np.isfinite(given)).sum())} values are NaN or infinite")
-        return cls(metric, given, about.astype(np.float64), about, lacking, False, notes)
+        return cls(metric, given, about.astype(np.float64), about, lacking, notes)
 
     @property
     def counted(self) -> BoolArray:

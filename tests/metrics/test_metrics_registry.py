@@ -93,7 +93,7 @@ def test_summary_of_a_group() -> None:
 
 
 def test_summary_of_a_ratio_counts_its_denominator() -> None:
-    ratio = Scores("P", np.array([1.0, 0, 0]), np.array([1.0, 1, 0]), np.ones(3, bool), np.zeros(3, bool), True)
+    ratio = Scores("P", np.array([1.0, 0, 0]), np.array([1.0, 1, 0]), np.ones(3, bool), np.zeros(3, bool))
     (found,) = summarise([ratio], ["a", "b", "c"], settings=QUICK)
     assert (found.value, found.n) == (0.5, 2)
     assert found.low == 0
