@@ -27,7 +27,7 @@ def load(
     skip_broken: bool = False,
     columns: Mapping[str, Any] | None = None,
     mirror: str | None = None,
-    cache: Path | None = None,
+    cache: Path | str | None = None,
 ) -> Dataset:
     """Load a dataset by folder or name.
 
@@ -42,7 +42,7 @@ def load(
     """
     overrides = {"zone": zone, "remove_identical_ids": remove_identical_ids}
     options = Options(
-        cache=cache or dataset_cache(),
+        cache=Path(cache) if cache else dataset_cache(),
         split=split,
         mirror=mirror,
         columns=columns or {},

@@ -28,6 +28,7 @@ class Settings:
 # ArguAna's questions are documents of the corpus, so each would find itself first. Two-hop collections need every hop.
 KNOWN: Mapping[str, Settings] = {
     "arguana": Settings(remove_identical_ids=True),
+    "handbook": Settings(licence="CC BY 4.0", source="made up for rag_lab"),
     "hotpotqa": Settings(evidence="all"),
     "multihop-rag-evidence": Settings(evidence="all"),
 }

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from rag_lab.contracts import RagLabError
-from rag_lab.datasets import available, beir_hub, embedded, load
+from rag_lab.datasets import available, beir_hub, embedded, keeping, load
 from rag_lab.datasets.options import dataset_cache
 
 
@@ -188,6 +188,23 @@ def test_something_in_the_way_is_not_overwritten(host, archive, tmp_path):
     with pytest.raises(RagLabError, match="it is in the way and holds no dataset"):
         load("little", mirror=host.address, cache=tmp_path / "kept")
     assert (target / "notes.txt").read_text() == "mine"
+
+
+def test_a_copy_that_was_there_first_stays(written, tmp_path):
+    target, late = written("kept/mine", stated={"source": "first"}), written("late", stated={"source": "second"})
+    keeping.publish(late, target)
+    assert load(target).source == "first"
+
+
+def test_the_handbook_that_comes_with_the_project():
+    dataset = load("handbook")
+    assert (dataset.rights, dataset.languages, dataset.licence) == ("declared", ["en", "zh"], "CC BY 4.0")
+    assert dataset.not_measured() == {}
+    assert dataset.integrity.warnings() == []
+    assert dataset.has_gold_spans
+    assert dataset.calibration
+    assert {q.query_id for q in dataset.calibration}.isdisjoint(q.query_id for q in dataset.questions)
+    assert all(q.principal and q.time and q.group != "all" for q in dataset.questions)
 
 
 def test_the_embedded_dataset_by_its_name(written, monkeypatch):
