@@ -16,7 +16,7 @@ from rag_lab.results import Results, frame
 if TYPE_CHECKING:
     import pandas as pd
 
-RATIOS = ("AbstentionPrecision", "AbstentionRecall")
+RATIOS = ("AbstentionPrecision",)
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,17 +28,24 @@ class RunComparison:
 
 
 def compare_runs(first: Results, second: Results, names: Sequence[str] = ("first", "second")) -> RunComparison:
-    """Compare each variant that both runs have, under the main budget, on the questions of both.
+    """Compare each variant that both runs have, under the main budget, with the first run's seed and statistics.
 
-    Raises RagLabError when the runs are not about the same questions: their difference would mean nothing.
+    Raises RagLabError when the runs are not about the same questions (their difference would mean nothing) and when
+    they share no variant.
     """
     if first.dataset["fingerprint"] != second.dataset["fingerprint"]:
         raise RagLabError(
             f"compare: {names[0]} is on {first.dataset['name']} {first.dataset['fingerprint'][:12]} and {names[1]} on "
             f"{second.dataset['name']} {second.dataset['fingerprint'][:12]}; run both on the same questions"
         )
+    shared = [name for name in first.variants if name in second.variants]
+    if not shared:
+        raise RagLabError(
+            f"compare: no variant is in both runs; {names[0]} has {', '.join(first.variants)} and {names[1]} has "
+            f"{', '.join(second.variants)}"
+        )
     rows = []
-    for variant in [name for name in first.variants if name in second.variants]:
+    for variant in shared:
         for metric in dict.fromkeys(first.questions["metric"]):
             row = _pair(first, second, variant, metric)
             if row is not None:
@@ -57,7 +64,8 @@ def _pair(first: Results, second: Results, variant: str, metric: str) -> dict[st
     if metric in RATIOS or not ids:
         return None
     base, other = (np.array([column[i] for i in ids]) for column in columns)
-    found = compare(base, other[:, None], ids, seed=first.seed)
+    settings = {name: first.provenance[name] for name in ("resamples", "permutations", "confidence")}
+    found = compare(base, other[:, None], ids, seed=first.seed, **settings)
     return {
         "delta": float(found.delta[0]),
         "ci_low": float(found.low[0]),
@@ -88,4 +96,11 @@ def _differences(first: Results, second: Results) -> list[str]:
         if one != other:
             found.append(f"{name}: {one} against {other}")
     changed = [n for n in first.variants if n in second.variants and first.variants[n] != second.variants[n]]
-    return found + [f"stages of {name} differ" for name in changed]
+    found += [f"stages of {name} differ" for name in changed]
+    for what, one, other in (
+        ("variant", list(first.variants), list(second.variants)),
+        ("metric", *(list(dict.fromkeys(results.questions["metric"])) for results in (first, second))),
+    ):
+        found += [f"{what} {name} is only in the first" for name in one if name not in other]
+        found += [f"{what} {name} is only in the second" for name in other if name not in one]
+    return found

@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -434,6 +434,15 @@ class Generator(Protocol):
         self, requests: Sequence[Request], contexts: Sequence[Context], output_tokens: IntArray
     ) -> list[Completion]:
         """One completion per request; `output_tokens` caps each answer, ``[n]``."""
+        ...
+
+
+@runtime_checkable
+class Calibrated(Generator, Protocol):
+    """A generator that abstains below a threshold of confidence, which is chosen on questions that are not scored."""
+
+    def with_threshold(self, threshold: float | None) -> Generator:
+        """The same generator with this threshold; None never abstains for want of confidence."""
         ...
 
 

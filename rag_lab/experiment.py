@@ -17,6 +17,7 @@ from rag_lab.budgets import Prices
 from rag_lab.contracts import (
     Abstention,
     Answer,
+    Calibrated,
     Encoder,
     FloatArray,
     Generator,
@@ -30,6 +31,7 @@ from rag_lab.corpus.chunking import load_chunker
 from rag_lab.corpus.snapshot import ChunkTable, Snapshot, publish
 from rag_lab.definition import MAIN, Experiment
 from rag_lab.metrics.answers import check_answers, contains
+from rag_lab.metrics.ranking import check_overlap
 from rag_lab.metrics.summary import Settings
 from rag_lab.progress import Progress
 from rag_lab.provenance import RESULT_CODE, code_digest, environment
@@ -110,12 +112,14 @@ class _Run:
             definition.split,
             definition.limit,
             definition.seed,
-            calibration=definition.generator.calibration,
+            calibration=definition.generator.calibration if self.calibrates else 0,
             **definition.dataset_options,
         )
         if not found.questions:
             raise RagLabError(f"dataset {found.name}: split '{found.split}' has no questions")
         check_answers(found.questions)
+        judged = {document for judgments in found.qrels.values() for document in judgments}
+        check_overlap(judged, (document.document_id for document in found.documents), f"qrels of {found.name}")
         self.warnings += found.integrity.warnings()
         return found
 
@@ -160,18 +164,30 @@ class _Run:
         return languages.pop() if languages in ({"en"}, {"zh"}) else "multilingual"
 
     @cached_property
-    def generator(self) -> Generator:
-        """The generator, calibrated on questions that are not scored when it abstains by a threshold."""
+    def uncalibrated(self) -> Generator:
+        """The generator as it is loaded; without generation, the extractive reader's tokenizer counts tokens."""
         from rag_lab.generation import load_generator
 
         settings = self.definition.generator
-        if settings.name == "none":
-            return load_generator("extractive")
-        generator = load_generator(settings.name, **settings.options)
-        if not hasattr(generator, "with_threshold") or settings.options.get("threshold") is not None:
-            return generator
-        threshold = self._threshold(generator)
-        return generator if threshold is None else generator.with_threshold(threshold)  # type: ignore[no-any-return]
+        return (
+            load_generator("extractive")
+            if settings.name == "none"
+            else load_generator(settings.name, **settings.options)
+        )
+
+    @property
+    def calibrates(self) -> bool:
+        """Whether the generator abstains by a threshold that has to be chosen."""
+        settings = self.definition.generator
+        abstains = isinstance(self.uncalibrated, Calibrated) and settings.options.get("threshold") is None
+        return settings.name != "none" and abstains
+
+    @cached_property
+    def generator(self) -> Generator:
+        """The generator, calibrated on questions that are not scored when it abstains by a threshold."""
+        reader = self.uncalibrated
+        threshold = self._threshold(reader) if self.calibrates else None
+        return reader.with_threshold(threshold) if isinstance(reader, Calibrated) and threshold is not None else reader
 
     def _threshold(self, reader: Generator) -> float | None:
         """Choose the threshold on the contexts that the retrieving variants give the calibration questions."""

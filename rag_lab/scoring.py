@@ -225,7 +225,7 @@ class Scorer:
                 "value": float(scores.values[i]),
             }
             for name, scores in one.scores.items()
-            for i in np.flatnonzero(scores.eligible).tolist()
+            for i in np.flatnonzero(scores.counted).tolist()
         ]
 
     def _outcome_rows(self, one: Judged) -> list[dict[str, Any]]:

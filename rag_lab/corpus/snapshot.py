@@ -24,6 +24,7 @@ import numpy as np
 from rag_lab.contracts import Acl, Chunk, Document, Encoder, IntArray, RagLabError, Request
 from rag_lab.corpus.chunking import Chunker
 from rag_lab.corpus.rights import RightsClass, Scopes, classify, scopes_of
+from rag_lab.provenance import version_of
 from rag_lab.store import Store, digest, manifest, verify
 
 if TYPE_CHECKING:
@@ -224,15 +225,14 @@ def publish(
         )
         versions |= {"lucene": lucene}
     if encoder is not None and factories:
-        from rag_lab.retrieval.dense import INDEX_VERSION as FAISS_VERSION
-
+        faiss = f"faiss {version_of('faiss-cpu')}"
         vectors = digest(FORMAT, "vectors", parts["chunks"], encoder.version)
         vectors_at = store.publish("parts", vectors, lambda at: _build_vectors(at, table.chunks, encoder, progress))
         for factory in factories:
             name = index_name(factory)
-            parts[name] = digest(FORMAT, "faiss", vectors, factory, FAISS_VERSION)
+            parts[name] = digest(FORMAT, "faiss", vectors, factory, faiss)
             folders[name] = store.publish("parts", parts[name], _faiss_builder(vectors_at, factory, encoder))
-        versions |= {"encoder": f"{encoder.name} {encoder.version}", "faiss": FAISS_VERSION}
+        versions |= {"encoder": f"{encoder.name} {encoder.version}", "faiss": faiss}
     versions["index"] = digest(versions)[:12]
 
     def assemble(at: Path) -> Mapping[str, Any]:
@@ -370,9 +370,11 @@ def _build_vectors(at: Path, chunks: ChunkTable, encoder: Encoder, progress: boo
 def _faiss_builder(vectors_at: Path, factory: str, encoder: Encoder) -> Any:
     def build(at: Path) -> None:
         from rag_lab.retrieval.dense import DenseIndex
+        from rag_lab.retrieval.encoders import Embeddings
 
         verify(vectors_at)
-        DenseIndex.build(np.load(vectors_at / "vectors.npy"), factory, encoder).save(at)
+        passages = Embeddings(np.load(vectors_at / "vectors.npy"), encoder.name, encoder.version)
+        DenseIndex.build(passages, factory).save(at)
 
     return build
 

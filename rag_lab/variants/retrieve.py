@@ -9,6 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from rag_lab.contracts import Ranking
+from rag_lab.retrieval.encoders import Embeddings
 from rag_lab.variants.stage import Batch, Output, Plan, Stage, State, Step, check_scope, register
 
 
@@ -81,7 +82,7 @@ class Dense(Channel):
     def compute(self, state: State, plan: Plan, key: str) -> Output:  # noqa: ARG002 - one interface
         """Encode the questions once for all variants, then search within each caller's scope."""
         batch = state.batch
-        vectors, encoding_ms = batch.query_vectors()
+        queries, encoding_ms = batch.query_vectors()
         index = batch.snapshot.dense(self.index)
         ms = encoding_ms.copy()
         parts = []
@@ -89,12 +90,14 @@ class Dense(Channel):
             members = batch.scopes.members(number)
             started = time.perf_counter()
             allowed = None if scope.whole else scope.rows
-            query, row, score = index.search(vectors[members], batch.encoder(), plan["depth"][members], allowed)
+            depth = int(plan["depth"][members].max(initial=0))
+            mine = Embeddings(queries.vectors[members], queries.encoder, queries.version)
+            found = index.search(mine, depth, allowed).ranking
             ms[members] += (time.perf_counter() - started) * 1000 / max(1, len(members))
-            parts.append((members[query], row, score))
+            parts.append((members[found.query], found.chunk, found.score))
         query, row, score = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
         ranking = Ranking.from_scores(self.name, batch.size, query, row, score)
-        return Output(check_scope(batch, ranking), ms)
+        return Output(check_scope(batch, ranking.top(plan["depth"])), ms)
 
 
 @register
