@@ -57,8 +57,11 @@ def _curtailed(results: Results, selection: Selection) -> list[str]:
         for row in rows
     ]
     if len(parts) > 4:
-        names = list(dict.fromkeys(_place(row, selection) for row in rows))
-        return [f"The budget curtailed {', '.join(names)}; section “Budget use” says where and by how much."]
+        found: dict[str, list[str]] = {}
+        for row in rows:
+            found.setdefault(selection.where(str(row["budget"])), []).append(str(row["variant"]))
+        listed = "; ".join(f"{', '.join(dict.fromkeys(names))}{where}" for where, names in found.items())
+        return [f"The budget curtailed {listed}; section “Budget use” says where and by how much."]
     return [f"The budget curtailed {'; '.join(parts)}."]
 
 
@@ -79,4 +82,4 @@ def _small(results: Results, selection: Selection) -> list[str]:
 
 
 def _place(row: dict[Any, Any], selection: Selection) -> str:
-    return f"{row['variant']}@{row['budget']}" if selection.sweep else str(row["variant"])
+    return f"{row['variant']}{selection.where(str(row['budget']))}"

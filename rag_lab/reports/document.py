@@ -44,7 +44,7 @@ def build(results: Results, selection: Selection | None = None) -> Document:
 
 
 def _key_facts(results: Results, selection: Selection) -> Facts:
-    budget = selection.budgets[-1]
+    budget = selection.reference
     rows = scores(results)
     found = [(v, rows.get((v, budget, selection.primary))) for v in selection.contenders]
     measured = [(v, row) for v, row in found if row is not None and known(row["value"])]
@@ -55,9 +55,8 @@ def _key_facts(results: Results, selection: Selection) -> Facts:
     ]
     if measured:
         name, top = max(measured, key=lambda pair: pair[1]["value"])
-        place = f" at {budget}" if selection.sweep else ""
         text = f"{name}, {score(top['value'])} {interval(top['ci_low'], top['ci_high'])}"
-        items.append((f"Highest {selection.primary}{place}", text))
+        items.append((f"Highest {selection.primary}{selection.where(budget)}", text))
     return Facts(tuple(items))
 
 

@@ -167,10 +167,10 @@ def _frontier(
 
 
 def draw_groups(results: Results, selection: Selection) -> Any:
-    """A table of shaded means, groups by variants, a panel for each headline metric, at the last budget."""
+    """A table of shaded means, groups by variants, a panel for each headline metric, at one budget."""
     if not selection.groups:
         return None
-    budget = selection.budgets[-1]
+    budget = selection.reference
     by_group = {g: scores(results, group=g) for g in selection.groups}
     panels = []
     groups = [
@@ -344,7 +344,9 @@ def _whisker(
 
 
 def _forest_axis(axis: Any, places: list[Place], selection: Selection, title: str) -> None:
-    labels = [f"{short(v, 22)} @ {short(b, 12)}" if selection.sweep else short(v, 22) for v, b in places]
+    labels = [
+        f"{short(v, 22)} @ {short(selection.label(b), 24)}" if selection.sweep else short(v, 22) for v, b in places
+    ]
     axis.set_yticks(range(len(places)), labels)
     axis.set_ylim(len(places) - 0.4, -0.75)
     axis.set_title(title, loc="left")

@@ -71,7 +71,7 @@ def funnel_section(results: Results, selection: Selection) -> Section:
     table = tuple(
         (
             cell(variant),
-            *([cell(budget)] if selection.sweep else []),
+            *([cell(selection.label(budget))] if selection.sweep else []),
             *(_funnel_cell(rows.get((variant, budget, s))) for s in stages),
         )
         for variant, budget in places
@@ -99,11 +99,11 @@ def _funnel_cell(row: dict[Any, Any] | None) -> Cell:
 def worst_questions(results: Results, selection: Selection, limit: int = WORST) -> pd.DataFrame:
     """The questions on which the focal variant loses most, by a fixed rule.
 
-    Largest gap between the best contender and the focal variant on the primary metric (last budget) first, then the
+    Largest gap between the best contender and the focal variant first (primary metric, reference budget), then the
     lower score, then the query id. Returns query_id, value, best, gap.
     """
     frame = results.questions
-    part = frame[(frame["metric"] == selection.primary) & (frame["budget"] == selection.budgets[-1])]
+    part = frame[(frame["metric"] == selection.primary) & (frame["budget"] == selection.reference)]
     part = part[part["variant"].isin(selection.contenders)] if selection.contenders else part
     if part.empty:
         return pd.DataFrame(columns=["query_id", "value", "best", "gap"])
@@ -119,11 +119,10 @@ def worst_section(results: Results, selection: Selection) -> Section:
     worst = worst_questions(results, selection)
     if worst.empty:
         return Section("Ten worst questions", "worst", (Paragraph("No score by question was kept."),))
-    budget = selection.budgets[-1]
-    place = f" at budget {budget}" if selection.sweep else ""
+    budget = selection.reference
     rule = (
         f"The {plural(len(worst), 'question')} on which {selection.focal} loses most against the best contender, by "
-        f"{selection.primary}{place}; ties go to the lower score, then to the question's id. {selection.focal} is "
+        f"{selection.primary}{selection.where(budget)}; ties go to the lower score, then to the question's id. It is "
         "shown because it is the last contender of the experiment that is not the baseline. Passages are cut to their "
         "beginning and shown only where they were in the context of that very question."
     )
@@ -202,9 +201,8 @@ def _answer_row(variant: str, outcome: Outcome, value: Any) -> tuple[Cell, ...]:
     elif state == "not_generated":
         answer = cell("not generated", tone="muted")
     else:
-        answer = cell(
-            state, short(str(outcome["reason"]).replace("_", " "), 200), tone="bad" if state == "failed" else ""
-        )
+        reason = short(str(outcome["reason"]).replace("_", " "), 200)
+        answer = cell(state, reason, short(str(outcome["answer"]), 200), tone="bad" if state == "failed" else "")
     lost = str(outcome["lost_at"] or "")
     where = cell(STAGES.get(lost, lost) if lost else "–", "over budget" if outcome["over_budget"] else "")
     cited = [short(str(d), 40) for d in outcome["cited"]]

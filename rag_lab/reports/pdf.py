@@ -9,11 +9,12 @@ from importlib.resources import files
 from typing import Any
 
 from rag_lab.contracts import RagLabError
-from rag_lab.reports.blocks import Code, Column, Document
+from rag_lab.reports.blocks import Code, Column, Document, Table
 from rag_lab.reports.fonts import chinese_sans, folders, missing_glyphs
 from rag_lab.reports.literal import heading_pieces, pieces, visible
 
 CELL_RUN = 13
+KEPT_ROWS = 12
 
 
 def render(document: Document, figures: Mapping[str, bytes]) -> bytes:
@@ -86,8 +87,20 @@ def _plain(value: Any, run: int = 24) -> Any:
             f.name: getattr(value, f.name) if f.name in verbatim else _plain(getattr(value, f.name), inner)
             for f in fields(value)
         }
+        if isinstance(value, Table):
+            content["compact"] = _compact(value)
         return {"type": kind, **content}
     return value
+
+
+def _compact(table: Table) -> bool:
+    """Whether a table is small enough to be kept on one page."""
+    lines = (line for row in table.rows for one in row for line in one.lines)
+    return (
+        len(table.rows) <= KEPT_ROWS
+        and all(c.kind != "text" for c in table.columns)
+        and max(map(len, lines), default=0) <= 40
+    )
 
 
 def _text(text: str, run: int = 24) -> list[list[str]]:

@@ -41,7 +41,11 @@ def question_section(results: Results, selection: Selection) -> Section:
         ("Compared with", f"{selection.baseline} (baseline)"),
         ("Primary metric", selection.primary),
     ]
-    return Section("The question asked", "question", (Paragraph(question_of(results, selection)), Facts(tuple(facts))))
+    return Section(
+        "The question asked",
+        "question",
+        (Paragraph(question_of(results, selection)), Facts(tuple(pair for pair in facts if pair[1] != DASH))),
+    )
 
 
 _RIGHTS = {
@@ -89,7 +93,10 @@ def _caps(results: Results, selection: Selection) -> Block:
         return Paragraph("No resource was capped. Compare what was used before comparing scores.")
     columns = (Column("budget", "name"), *(Column(RESOURCE_LABELS[r]) for r in capped))
     rows = tuple(
-        (cell(name), *(cell(amount(caps[r], r) if known(caps.get(r)) else "open") for r in capped))
+        (
+            cell(selection.label(name), name if selection.label(name) != name else ""),
+            *(cell(amount(caps[r], r) if known(caps.get(r)) else "open") for r in capped),
+        )
         for name, caps in budgets.items()
     )
     others = [label for r, label in RESOURCE_LABELS.items() if r not in capped]

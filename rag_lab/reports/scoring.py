@@ -44,7 +44,7 @@ def scores_section(results: Results, selection: Selection) -> Section:
 def _in_words(results: Results, selection: Selection) -> str:
     rows = scores(results)
     parts = [
-        f"{variant}{'@' + budget if selection.sweep else ''} {score(row['value'])}"
+        f"{variant}{selection.where(budget)} {score(row['value'])}"
         for budget in selection.budgets
         for variant in selection.variants
         if (row := rows.get((variant, budget, selection.primary))) is not None
@@ -67,7 +67,7 @@ def _family_table(results: Results, selection: Selection, name: str, metrics: tu
                 _score_cell(row, tests.get((variant, budget, m)), selection, counts)
                 for m, row in zip(metrics, found, strict=True)
             ]
-            names = [cell(variant)] + ([cell(budget)] if selection.sweep else [])
+            names = [cell(variant)] + ([cell(selection.label(budget))] if selection.sweep else [])
             table.append(
                 (*names, *cells, *(cell(count(c), tone="bad" if i and c else "") for i, c in _flagged(counts)))
             )
@@ -175,7 +175,7 @@ def _comparison(row: dict[Any, Any], metric: str, several: bool, selection: Sele
         cell(metric),
         *([cell(str(row["baseline"]))] if several else []),
         cell(str(row["variant"])),
-        *([cell(str(row["budget"]))] if selection.sweep else []),
+        *([cell(selection.label(str(row["budget"])))] if selection.sweep else []),
         cell(signed(row["delta"]), interval(row["ci_low"], row["ci_high"], sign=True)),
         cell(p_value(row["p"], selection.alpha)),
         cell(p_value(row["p_holm"], selection.alpha)),
@@ -190,8 +190,7 @@ def groups_section(results: Results, selection: Selection) -> Section:
     if not selection.groups:
         text = "The dataset does not sort its questions into groups."
         return Section("Results by group", "groups", (Paragraph(text),))
-    budget = selection.budgets[-1]
-    place = f" at budget {budget}" if selection.sweep else ""
+    place = selection.where(selection.reference)
     blocks: list[Block] = [
         Paragraph(
             "Where a variant is strong and where it is weak. Groups are parts of the questions, so their intervals are "
@@ -203,9 +202,10 @@ def groups_section(results: Results, selection: Selection) -> Section:
             f"{selection.primary} by question group and variant; the table gives the same numbers with intervals.",
         ),
     ]
-    for budget in selection.budgets:
-        for metric in selection.headline:
-            blocks.extend(_group_tables(results, selection, metric, budget))
+    for metric in selection.headline:
+        blocks.extend(_group_tables(results, selection, metric, selection.reference))
+    if selection.sweep:
+        blocks.append(Paragraph("The groups at the other budgets are in tables/metrics.parquet.", "note"))
     return Section("Results by group", "groups", tuple(blocks))
 
 
@@ -222,9 +222,8 @@ def _group_tables(results: Results, selection: Selection, metric: str, budget: s
             if sizes:
                 rows.append((cell(group), cell(count(max(sizes))), *(_group_cell(c, max(sizes)) for c in cells)))
         columns = (Column("group", "name"), Column("n", "count"), *(Column(v) for v in part))
-        place = f" at budget {budget}" if selection.sweep else ""
         if rows:
-            tables.append(Table(f"{metric} by group{place}", columns, tuple(rows)))
+            tables.append(Table(f"{metric} by group{selection.where(budget)}", columns, tuple(rows)))
     return tables
 
 

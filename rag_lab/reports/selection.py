@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rag_lab.reports.numbers import known
+from rag_lab.contracts import RESOURCES
+from rag_lab.definition import MAIN
+from rag_lab.reports.numbers import RESOURCE_LABELS, amount, known
 from rag_lab.variants import BASELINES as BOUNDS
 
 if TYPE_CHECKING:
@@ -27,11 +30,13 @@ class Selection:
 
     primary: the metric of the verdict and of the worst questions, the first that the experiment lists; headline: the
     primary metric and one each of the other boundaries (ranking, context, answer); contenders: variants but for the
-    bounds; focal: the variant whose worst questions are shown.
+    bounds; focal: the variant whose worst questions are shown; budgets: from small to large where one resource is
+    swept; `budget_labels` says what each is called.
     """
 
     variants: tuple[str, ...]
     budgets: tuple[str, ...]
+    budget_labels: dict[str, str]
     baseline: str
     primary: str
     headline: tuple[str, ...]
@@ -54,8 +59,22 @@ class Selection:
         return others[-1] if others else self.baseline
 
     @property
+    def reference(self) -> str:
+        """The budget of all that is shown at one budget only: the main one, else the largest."""
+        return MAIN if MAIN in self.budgets else self.budgets[-1]
+
+    @property
     def sweep(self) -> bool:
         return len(self.budgets) > 1
+
+    def label(self, budget: str) -> str:
+        """What a budget is called: ``200 context tokens`` in a sweep over those."""
+        return self.budget_labels.get(budget, budget)
+
+    def where(self, budget: str) -> str:
+        """Where a statement holds, to be put behind it: `` at 200 context tokens``, empty when there is one budget."""
+        label = self.label(budget)
+        return "" if not self.sweep else f" at budget {label}" if label == budget else f" at {label}"
 
     @property
     def confidence(self) -> str:
@@ -70,9 +89,12 @@ def select(results: Results) -> Selection:
     ordered = [m for m in known_order if m in measured] + [m for m in measured if m not in known_order]
     variants = tuple(str(v) for v in results.variants) or tuple(dict.fromkeys(metrics["variant"].astype(str)))
     primary = _primary(results, ordered)
+    budgets = tuple(dict.fromkeys(metrics["budget"].astype(str))) or (MAIN,)
+    labels = _budget_labels(results, budgets)
     return Selection(
         variants=variants,
-        budgets=tuple(dict.fromkeys(metrics["budget"].astype(str))) or ("main",),
+        budgets=tuple(labels),
+        budget_labels=labels,
         baseline=_baseline(results, variants),
         primary=primary,
         headline=_headline(primary, ordered),
@@ -80,6 +102,20 @@ def select(results: Results) -> Selection:
         groups=tuple(g for g in dict.fromkeys(metrics["group"].astype(str)) if g != "all"),
         alpha=round(1 - float(results.provenance.get("confidence", 0.95)), 6),
     )
+
+
+def _budget_labels(results: Results, budgets: tuple[str, ...]) -> dict[str, str]:
+    """Names as they are; by the cap, and in its order, where the budgets differ in one resource only."""
+    caps = {name: dict(results.budgets.get(name, {})) for name in budgets}
+    swept = [r for r in RESOURCES if len({cap.get(r) for cap in caps.values()}) > 1]
+    if len(swept) != 1:
+        return {name: name for name in budgets}
+    resource = swept[0]
+    values = {name: cap[resource] if known(cap.get(resource)) else math.inf for name, cap in caps.items()}
+    return {
+        name: f"{'open' if math.isinf(values[name]) else amount(values[name], resource)} {RESOURCE_LABELS[resource]}"
+        for name in sorted(budgets, key=lambda name: values[name])
+    }
 
 
 def families(metrics: tuple[str, ...]) -> dict[str, tuple[str, ...]]:

@@ -56,7 +56,7 @@ def _use_table(results: Results, selection: Selection, budget: str, resources: t
         for v in selection.variants
         if any((v, r) in rows for r in resources)
     )
-    caption = "Mean use per question" + (f" at budget {budget}" if selection.sweep else "")
+    caption = "Mean use per question" + selection.where(budget)
     return Table(caption, tuple(columns), table)
 
 
@@ -90,7 +90,7 @@ def _curtailments(results: Results, selection: Selection) -> Block:
     table = tuple(
         (
             cell(str(r["variant"])),
-            *([cell(str(r["budget"]))] if selection.sweep else []),
+            *([cell(selection.label(str(r["budget"])))] if selection.sweep else []),
             cell(str(r["stage"])),
             cell(RESOURCE_LABELS.get(r["resource"], str(r["resource"]))),
             cell(count(r["questions"])),
@@ -146,7 +146,7 @@ def timings_table(results: Results, selection: Selection) -> Table:
         rows.append(
             (
                 cell(str(r["variant"])),
-                *([cell(str(r["budget"]))] if selection.sweep else []),
+                *([cell(selection.label(str(r["budget"])))] if selection.sweep else []),
                 cell(str(r["stage"])),
                 *(cell(duration(r[name])) for name in ("ms_mean", "ms_p50", "ms_p95", "ms_p99", "total_s")),
                 Cell(("; ".join(remarks),), "muted"),

@@ -59,7 +59,7 @@ def shown_metrics(selection: Selection) -> tuple[str, ...]:
 def _table(results: Results, selection: Selection, budget: str) -> Table:
     rows, tests = scores(results), comparisons(results, selection.baseline)
     metrics = shown_metrics(selection)
-    title = f"budget {visible(budget)}" if selection.sweep else None
+    title = visible(selection.where(budget)).strip() or None
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=0, pad_edge=False)
     longest = max(len(short(v, 2 * NAME)) for v in selection.variants)
     table.add_column("variant", overflow="fold", width=max(longest, len("variant")))

@@ -20,19 +20,43 @@ Rows = dict[tuple[str, str, str], dict[str, Any]]
 
 
 def sentences(results: Results, selection: Selection) -> tuple[str, ...]:
-    """The verdict on the primary metric, then on the other headline metrics, then the bounds."""
+    """The verdict on the primary metric, then on the other headline metrics, then the bounds.
+
+    In a sweep the primary metric is judged at every budget, or the last headline metric where the primary one does not
+    feel the budget (a ranking is the same however much context follows); the others at the reference budget.
+    """
     rows, values = comparisons(results, selection.baseline), scores(results)
     found: list[str] = []
+    swept = ""
     for metric in selection.headline:
-        for budget in selection.budgets:
-            clauses = _clauses(rows, values, selection, metric, budget)
-            if clauses:
-                place = f"At budget {budget}: " if selection.sweep else ""
-                found.append(place + "; ".join(clauses) + ".")
+        judged = _by_clause(rows, values, selection, metric)
+        if not swept and (len(judged) > 1 or metric == selection.headline[-1]):
+            swept = metric
+        for text, budgets in judged.items():
+            if metric == swept or selection.reference in budgets:
+                found.append(_placed(text, budgets, selection))
     if not found:
         found.append(_alone(values, selection))
     found.extend(_bounds(values, selection))
     return tuple(found)
+
+
+def _by_clause(rows: Rows, values: Rows, selection: Selection, metric: str) -> dict[str, list[str]]:
+    """What can be said of a metric, with the budgets at which it holds."""
+    judged: dict[str, list[str]] = {}
+    for budget in selection.budgets:
+        clauses = _clauses(rows, values, selection, metric, budget)
+        if clauses:
+            judged.setdefault("; ".join(clauses), []).append(budget)
+    return judged
+
+
+def _placed(text: str, budgets: list[str], selection: Selection) -> str:
+    if not selection.sweep:
+        return f"{text}."
+    if len(budgets) == len(selection.budgets):
+        return f"At every budget: {text}."
+    return f"At {' and '.join(selection.label(b) for b in budgets)}: {text}."
 
 
 def _clauses(rows: Rows, values: Rows, selection: Selection, metric: str, budget: str) -> list[str]:
@@ -84,7 +108,7 @@ def _reservation(values: Rows, selection: Selection, variant: str, budget: str, 
 
 
 def _alone(values: Rows, selection: Selection) -> str:
-    row = values.get((selection.baseline, selection.budgets[0], selection.primary))
+    row = values.get((selection.baseline, selection.reference, selection.primary))
     if row is None or not known(row["value"]):
         return "Nothing was measured that could be compared."
     size = f"{selection.primary} {score(row['value'])} {interval(row['ci_low'], row['ci_high'])}"
@@ -92,7 +116,7 @@ def _alone(values: Rows, selection: Selection) -> str:
 
 
 def _bounds(values: Rows, selection: Selection) -> list[str]:
-    metric, budget = selection.headline[-1], selection.budgets[-1]
+    metric, budget = selection.headline[-1], selection.reference
     parts = []
     for variant, phrase in (
         ("no_retrieval", "without retrieval"),
@@ -103,5 +127,4 @@ def _bounds(values: Rows, selection: Selection) -> list[str]:
             parts.append(f"{score(row['value'])} {phrase}")
     if not parts:
         return []
-    place = f" at budget {budget}" if selection.sweep else ""
-    return [f"For scale: the same generator reaches {metric} " + " and ".join(parts) + place + "."]
+    return [f"For scale: the same generator reaches {metric} " + " and ".join(parts) + selection.where(budget) + "."]

@@ -351,7 +351,7 @@ def _outcomes(
                 documents = [*(gold if found else []), f"notice-{i % 17:02d}", f"product-{i % 11:02d}"]
                 passage = PASSAGE_ZH if chinese else PASSAGE_EN
                 texts = [passage, "word " * 2000 if i < 6 else passage, "Another passage."][: len(documents)]
-                state = "failed" if variant == "gold_context" and i < 2 else "abstained" if i % 12 == 0 else "answered"
+                state = "failed" if variant == "gold_context" and i < 2 else "abstained" if i % 12 == 11 else "answered"
                 if not generation:
                     state = "not_generated"
                 plain = "每日500元。" if chinese else "The allowance is 500 a day."
@@ -366,7 +366,11 @@ def _outcomes(
                         "question": hostile[i] if i < len(hostile) else CHINESE if chinese else ENGLISH,
                         "state": state,
                         "reason": {"abstained": "insufficient", "failed": "RuntimeError: out of memory"}.get(state, ""),
-                        "answer": answer if state == "answered" else "",
+                        "answer": answer
+                        if state == "answered"
+                        else "Not in the documents."
+                        if state == "abstained"
+                        else "",
                         "gold_answers": [] if group == "unanswerable" else ["500", "500 a day"],
                         "answerable": group != "unanswerable",
                         "correct": found if state == "answered" else False,
