@@ -67,7 +67,10 @@ def test_s06_offsets_hold_when_text_repeats(text: str, spans) -> None:
 def test_s06_offsets_count_code_points() -> None:
     text = "😀 ok.\r\n\r\nok. ok."
     assert len(text) == 16
-    assert [text[slice(*piece.span)] for piece in Blocks(8).cut(Document("d", text), characters)] == ["😀 ok.", "ok. ok."]
+    assert [text[slice(*piece.span)] for piece in Blocks(8).cut(Document("d", text), characters)] == [
+        "😀 ok.",
+        "ok. ok.",
+    ]
     assert Blocks(8).cut(Document("d", text), characters)[1].span == (9, 16)
 
 
