@@ -1,0 +1,145 @@
+"""Approximate nearest neighbours by FAISS: making an index from a factory string, and searching it under a filter."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rag_lab.contracts import BoolArray, RagLabError
+
+VectorArray = npt.NDArray[np.float32]
+
+# FAISS's own advice: fewer training vectors than this for each cluster leave the clusters to chance.
+VECTORS_A_CLUSTER = 39
+# A product quantiser of 8 bits learns 256 codes for each part of a vector, and cannot from fewer vectors.
+VECTORS_FOR_CODES = 256
+MIN_EF_SEARCH = 64
+
+
+def fit_factory(factory: str, count: int) -> tuple[str, str]:
+    """The factory string that `count` vectors can train, and a note of what was changed and why ("" if nothing was).
+
+    IVF gets at most one cluster for every 39 vectors. A factory that learns codes or a rotation (PQ, OPQ, PCA, ...)
+    becomes "Flat" below 256 vectors, and so does everything when there is no vector at all.
+    """
+    if count == 0:
+        return "Flat", "" if factory == "Flat" else f"{factory} made as Flat: there is no vector"
+    if count < VECTORS_FOR_CODES and re.search(r"PQ|RQ|LSQ|SQ|PCA|ITQ|RR|LSH|L2norm", factory):
+        return "Flat", f"{factory} made as Flat: {count} vectors, training it takes {VECTORS_FOR_CODES}"
+    match = re.search(r"IVF(\d+)", factory)
+    clusters = max(1, count // VECTORS_A_CLUSTER)
+    if match and int(match[1]) > clusters:
+        built = factory.replace(match[0], f"IVF{clusters}")
+        return built, f"{factory} made as {built}: {count} vectors, {VECTORS_A_CLUSTER} a cluster"
+    return factory, ""
+
+
+def build(vectors: VectorArray, factory: str, seed: int) -> Any:
+    """A trained and filled `faiss.Index` for the inner product.
+
+    It is built on one thread, because the graph of HNSW depends on the order in which threads get to insert.
+    Raises `RagLabError` for a factory string that FAISS does not know, or whose index cannot be filtered.
+    """
+    faiss = _faiss()
+    try:
+        index = faiss.index_factory(vectors.shape[1], factory, faiss.METRIC_INNER_PRODUCT)
+        _seed(index, seed)
+        with _one_thread():
+            index.train(vectors)
+            index.add(vectors)
+        search(index, vectors[:1], 1, np.ones(len(vectors), dtype=bool))
+    except RuntimeError as error:
+        why = str(error).strip(": \n").rpartition(": ")[2]
+        raise RagLabError(
+            f"dense index: {factory!r} does not work for {len(vectors)} vectors of {vectors.shape[1]} dimensions "
+            f"({why}); take Flat, HNSW32 or IVF64,Flat"
+        ) from None
+    return index
+
+
+def search(
+    index: Any, queries: VectorArray, depth: int, allowed: BoolArray | None, breadth: int | None = None
+) -> npt.NDArray[np.int64]:
+    """What FAISS returns: ``[queries, depth]`` rows, -1 where it found no more.
+
+    `allowed` (``[n]``) is applied inside the search. `breadth` is efSearch or nprobe; None takes `default_breadth`.
+    Raises `RagLabError` if a row outside `allowed` comes back all the same.
+    """
+    faiss = _faiss()
+    selector = None if allowed is None else faiss.IDSelectorBitmap(np.packbits(allowed, bitorder="little"))
+    if breadth is None:
+        breadth = default_breadth(index, depth, 1.0 if allowed is None else float(allowed.mean()))
+    _, found = index.search(np.ascontiguousarray(queries), depth, params=_parameters(index, breadth, selector))
+    rows: npt.NDArray[np.int64] = found
+    forbidden = 0 if allowed is None else int(np.count_nonzero(~allowed[rows[rows >= 0]]))
+    if forbidden:
+        raise RagLabError(f"dense index: FAISS returned {forbidden} rows that the filter forbids")
+    return rows
+
+
+def default_breadth(index: Any, depth: int, share: float) -> int:
+    """How widely to search when a `share` of the rows is allowed: in inverse proportion to it.
+
+    Both kinds walk through rows that they may not return, so to meet as many allowed ones they have to go further:
+    efSearch (HNSW) starts from max(64, depth), nprobe (IVF) from the square root of the number of clusters.
+    """
+    faiss = _faiss()
+    clusters = _innermost(index).nlist if isinstance(_innermost(index), faiss.IndexIVF) else 0
+    start = math.ceil(math.sqrt(clusters)) if clusters else max(MIN_EF_SEARCH, depth)
+    limit = clusters or max(1, index.ntotal)
+    return min(limit, math.ceil(start / max(share, 1e-9)))
+
+
+def _faiss() -> Any:
+    """The module, imported when it is needed. Its type stubs describe C++ constructors, not the Python ones."""
+    import faiss
+
+    return faiss
+
+
+def _innermost(index: Any) -> Any:
+    faiss = _faiss()
+    return _innermost(faiss.downcast_index(index.index)) if isinstance(index, faiss.IndexPreTransform) else index
+
+
+def _parameters(index: Any, breadth: int, selector: Any) -> Any:
+    faiss = _faiss()
+    if isinstance(index, faiss.IndexPreTransform):
+        inner = _parameters(faiss.downcast_index(index.index), breadth, selector)
+        return faiss.SearchParametersPreTransform(index_params=inner)
+    if isinstance(index, faiss.IndexHNSW):
+        return faiss.SearchParametersHNSW(efSearch=breadth, sel=selector)
+    if isinstance(index, faiss.IndexIVF):
+        return faiss.SearchParametersIVF(nprobe=breadth, sel=selector)
+    return faiss.SearchParameters(sel=selector)
+
+
+def _seed(index: Any, seed: int) -> None:
+    """Seed everything in the index that draws: clustering, codes, levels of the graph."""
+    faiss = _faiss()
+    inner = _innermost(index)
+    for clustering in (getattr(inner, "cp", None), getattr(getattr(inner, "pq", None), "cp", None)):
+        if clustering is not None:
+            clustering.seed = seed
+            # Too few vectors are the business of `fit_factory`; FAISS would only print a warning.
+            clustering.min_points_per_centroid = 1
+    if isinstance(inner, faiss.IndexHNSW):
+        inner.hnsw.rng = faiss.RandomGenerator(seed)
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """FAISS on one thread; the caller's setting comes back afterwards."""
+    faiss = _faiss()
+    before = faiss.omp_get_max_threads()
+    faiss.omp_set_num_threads(1)
+    try:
+        yield
+    finally:
+        faiss.omp_set_num_threads(before)

