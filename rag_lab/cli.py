@@ -2,21 +2,38 @@
 
 from __future__ import annotations
 
+import os
+import re
 import sys
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import click
 import typer
 
 from rag_lab.contracts import RagLabError
 
+if TYPE_CHECKING:
+    from rag_lab.definition import Experiment
+
+INTERRUPTED = 130
+
+# Some versions of typer depend on click and others carry it along, so its class is reached through typer's own.
+UsageError: Any = typer.BadParameter.__mro__[1]
+
 app = typer.Typer(
     add_completion=False,
-    no_args_is_help=True,
     pretty_exceptions_enable=False,
     help="Compare retrieval-augmented generation pipelines under matched budgets.",
 )
+
+
+@app.callback(invoke_without_command=True)
+def _without_command(context: typer.Context) -> None:
+    """Without a command there is help, and that is no error."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
 
 
 @app.command()
@@ -24,36 +41,91 @@ def run(
     experiment: Annotated[Path, typer.Argument(help="Experiment file (YAML).")],
     dataset: Annotated[str | None, typer.Option(help="Dataset name or folder, instead of the file's.")] = None,
     variants: Annotated[str | None, typer.Option(help="Variants to run, separated by commas.")] = None,
-    limit: Annotated[int | None, typer.Option(help="Draw this many questions by the seed.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Draw this many questions by the seed.")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for results and reports [reports/NAME].")] = None,
     track: Annotated[bool, typer.Option(help="Log the run to MLflow.")] = True,
     report: Annotated[bool, typer.Option(help="Write report.html and report.pdf.")] = True,
 ) -> None:
     """Run an experiment; write results, report and MLflow runs. Exit status 1 when a stage failed."""
     from rag_lab.definition import Experiment
-    from rag_lab.session import run_session
 
     definition = Experiment.load(experiment)
+    with _naming(experiment):
+        _check_names(definition)
     changes: dict[str, Any] = {}
     if dataset is not None:
         changes["dataset"] = dataset
     if limit is not None:
         changes["limit"] = limit
     if variants is not None:
-        changes["variants"] = _chosen(definition, variants)
-    definition = Experiment.read({**definition.model_dump(), **changes}, str(experiment))
-    folder = out or Path("reports") / definition.name
-    failures = run_session(definition, folder, track=track, report=report, experiment_file=experiment)
+        changes |= _chosen(definition, variants)
+    with _naming(experiment, changes):
+        definition = Experiment.read({**definition.model_dump(), **changes}, str(experiment))
+        _check_names(definition)
+        folder = out or Path("reports") / definition.name
+        _check_folder(folder)
+        if "baseline" in changes:
+            _say(f"the file's baseline is not among --variants; '{definition.baseline}' takes its place")
+        from rag_lab.session import run_session
+
+        failures = run_session(definition, folder, track=track, report=report, experiment_file=experiment)
     raise typer.Exit(1 if failures else 0)
 
 
-def _chosen(definition: Any, names: str) -> list[Any]:
-    """The named variants with the file's own definitions; the baseline has to stay."""
+@contextmanager
+def _naming(file: Path, changed: Collection[str] = ()) -> Iterator[None]:
+    """An error about a field names the experiment file, or the option where one took the field's place."""
+    from rag_lab.definition import Experiment
+
+    try:
+        yield
+    except RagLabError as error:
+        field = re.split(r"\W", str(error), maxsplit=1)[0]
+        if field in changed:
+            raise RagLabError(f"--{error}") from error
+        if field in Experiment.model_fields:
+            raise RagLabError(f"{file}: {error}") from error
+        raise
+
+
+def _check_names(definition: Experiment) -> None:
+    """Refuse unknown variants, stages and metrics and a missing baseline before anything is loaded."""
+    from rag_lab.metrics import metric
+    from rag_lab.variants import load_variant
+
     known = definition.variant_definitions()
-    wanted = [name.strip() for name in names.split(",") if name.strip()]
+    for name, stages in known.items():
+        load_variant(name, stages)
+    if definition.baseline is not None and definition.baseline not in known:
+        raise RagLabError(f"baseline: '{definition.baseline}' is no variant here; name one of {', '.join(known)}")
+    for name in definition.metrics or ():
+        try:
+            metric(name)
+        except RagLabError as error:
+            raise RagLabError(f"metrics: {error}") from error
+
+
+def _check_folder(folder: Path) -> None:
+    """Refuse a folder for results that cannot be one, before the work is done."""
+    nearest = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    if not nearest.is_dir():
+        raise RagLabError(f"--out {folder}: {nearest} is a file; name a folder")
+    if not os.access(nearest, os.W_OK):
+        raise RagLabError(f"--out {folder}: {nearest} is not writable; name another folder")
+
+
+def _chosen(definition: Experiment, names: str) -> dict[str, Any]:
+    """The named variants with the file's own definitions; where they leave its baseline out, the first takes over."""
+    from rag_lab.variants import BASELINES
+
+    known = definition.variant_definitions()
+    wanted = list(dict.fromkeys(name.strip() for name in names.split(",") if name.strip()))
     if not wanted:
         raise RagLabError("--variants: is empty; name variants such as bm25,dense")
-    return [{name: known[name]} if known.get(name) else name for name in wanted]
+    changes: dict[str, Any] = {"variants": [{name: known[name]} if known.get(name) else name for name in wanted]}
+    if definition.baseline not in (None, *wanted):
+        changes["baseline"] = next((name for name in wanted if name not in BASELINES), wanted[0])
+    return changes
 
 
 @app.command()
@@ -63,14 +135,16 @@ def compare(
 ) -> None:
     """Show the comparisons of a run, or compare two runs question by question."""
     from rag_lab.comparison import compare_runs
-    from rag_lab.reports.terminal import print_comparisons
     from rag_lab.results import Results
+    from rag_lab.terminal import print_comparisons
 
+    results = Results.load(first)
+    alpha = 1 - float(results.provenance["confidence"])
     if second is None:
-        print_comparisons(Results.load(first).comparisons)
+        print_comparisons(results.comparisons, alpha=alpha)
         return
-    found = compare_runs(Results.load(first), Results.load(second), (str(first), str(second)))
-    print_comparisons(found.table, found.differs)
+    found = compare_runs(results, Results.load(second), (str(first), str(second)))
+    print_comparisons(found.table, found.differs, second=str(second), alpha=alpha)
 
 
 @app.command()
@@ -84,22 +158,25 @@ def report(folder: Annotated[Path, typer.Argument(help="Folder of a run.")]) -> 
 
 
 @app.command()
-def datasets(name: Annotated[str | None, typer.Argument(help="Show what one dataset holds.")] = None) -> None:
+def datasets(
+    name: Annotated[str | None, typer.Argument(help="Show what one dataset holds.")] = None,
+    split: Annotated[str, typer.Option(help="Whose questions and judgments to show.")] = "test",
+) -> None:
     """List the datasets that a name leads to, or check one."""
     from rag_lab import datasets as sources
-    from rag_lab.reports.terminal import print_dataset, print_datasets
+    from rag_lab.terminal import print_dataset, print_datasets
 
     if name is None:
         print_datasets(sources.available())
     else:
-        print_dataset(sources.load(name))
+        print_dataset(sources.load(name, split))
 
 
 @app.command()
 def doctor() -> None:
     """Say what was found on this machine, what is missing, and how to get it. Exit status 1 when a need is not met."""
     from rag_lab.doctor import examine
-    from rag_lab.reports.terminal import print_checks
+    from rag_lab.terminal import print_checks
 
     checks = examine()
     print_checks(checks)
@@ -107,15 +184,15 @@ def doctor() -> None:
 
 
 @app.command()
-def ui(port: Annotated[int, typer.Option(help="Port on this machine.")] = 5000) -> None:
+def ui(port: Annotated[int, typer.Option(min=1, max=65535, help="Port on this machine.")] = 5000) -> None:
     """Open the MLflow runs in a browser."""
     import subprocess
 
-    from rag_lab.tracking import ui_command
+    from rag_lab.tracking import PRIVACY, ui_command
 
-    command = ui_command(port)
+    command = ui_command(port=port)
     typer.echo(f"MLflow at http://127.0.0.1:{port} (Ctrl-C ends it)")
-    raise typer.Exit(subprocess.run(command, check=False).returncode)
+    raise typer.Exit(subprocess.run(command, check=False, env={**os.environ, **PRIVACY}).returncode)
 
 
 def main() -> None:
@@ -124,14 +201,26 @@ def main() -> None:
         status = app(standalone_mode=False)
     except RagLabError as error:
         sys.exit(_refuse(str(error)))
-    except click.ClickException as error:
-        sys.exit(_refuse(error.format_message()))
-    except (KeyboardInterrupt, click.Abort):
-        print("rag-lab: interrupted; the same command goes on where it stopped", file=sys.stderr)  # noqa: T201
-        sys.exit(130)
+    except UsageError as error:
+        sys.exit(_refuse(f"{error.format_message().rstrip('.')}; see rag-lab --help"))
+    except BrokenPipeError:
+        # Whoever read the output has seen enough. Python would complain once more when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except OSError as error:
+        sys.exit(_refuse(f"{error.filename or 'this machine'}: {error.strerror or error}"))
+    except (KeyboardInterrupt, typer.Abort):
+        status = INTERRUPTED
+    if status == INTERRUPTED:
+        _say("interrupted; the same command goes on where it stopped")
     sys.exit(status if isinstance(status, int) else 0)
 
 
 def _refuse(message: str) -> int:
-    print("rag-lab: " + " ".join(message.split()), file=sys.stderr)  # noqa: T201
+    _say(message)
     return 2
+
+
+def _say(message: str) -> None:
+    """One line on standard error."""
+    print("rag-lab: " + " ".join(message.split()), file=sys.stderr)  # noqa: T201
