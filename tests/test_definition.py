@@ -1,0 +1,213 @@
+"""Experiment files: what they say, and that every fault names file and field."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rag_lab.contracts import RESOURCES, RagLabError
+from rag_lab.definition import MAIN, Experiment
+from rag_lab.variants import catalogue, load_variant
+
+EXPERIMENTS = Path(__file__).parent.parent / "experiments"
+LEAST = {"dataset": "handbook"}
+
+
+def test_the_least_experiment_has_the_documented_defaults() -> None:
+    found = Experiment.read(LEAST)
+    assert (found.name, found.split, found.seed, found.limit, found.baseline) == ("experiment", "test", 0, None, None)
+    assert found.variants == ["bm25", "dense", "hybrid"]
+    assert (found.generator.name, found.generator.calibration) == ("extractive", 50)
+    assert (found.snapshot.chunker.name, found.snapshot.analyzer, found.snapshot.encoder) == ("whole", "auto", "auto")
+    assert (found.statistics.resamples, found.statistics.permutations, found.statistics.confidence) == (
+        10_000,
+        10_000,
+        0.95,
+    )
+    assert {name: budget.caps() for name, budget in found.budgets().items()} == {MAIN: {}}
+
+
+@pytest.mark.parametrize("path", sorted(EXPERIMENTS.glob("*.yaml")), ids=lambda path: path.name)
+def test_the_experiments_of_the_project_can_be_read(path: Path) -> None:
+    experiment = Experiment.load(path)
+    assert experiment.name == path.stem
+    variants = {name: load_variant(name, stages) for name, stages in experiment.variant_definitions().items()}
+    assert experiment.baseline in (None, *variants)
+
+
+def test_a_file_gives_its_name_and_the_place_of_its_price_file(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text("dataset: handbook\nprices: ../prices.yaml\n", encoding="utf-8")
+    experiment = Experiment.load(str(path))
+    assert experiment.name == "mine"
+    assert experiment.prices == str(tmp_path / ".." / "prices.yaml")
+
+
+def test_an_experiment_survives_its_own_form(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(
+        "name: 中文 experiment\ndataset: handbook\ngenerator: none\n"
+        "budget: {context_tokens: 800, usd: 0.1, rounds: null}\n"
+        "sweep: {context_tokens: [200, 800]}\nvariants: [bm25, {mine: [bm25, {assemble: {passages: 2}}]}]\n",
+        encoding="utf-8",
+    )
+    experiment = Experiment.load(path)
+    assert Experiment.read(experiment.model_dump()) == experiment
+    assert Experiment.read(experiment.model_dump(mode="json", exclude_none=True)).budgets() == experiment.budgets()
+
+
+@pytest.mark.parametrize("written", ["none", {"name": "none"}])
+def test_a_generator_may_be_written_by_its_name(written: Any) -> None:
+    assert Experiment.read({**LEAST, "generator": written}).generator.name == "none"
+
+
+def test_a_sweep_changes_one_cap_and_leaves_the_others() -> None:
+    experiment = Experiment.read(
+        {
+            **LEAST,
+            "budget": {"context_tokens": 800, "candidates": 50},
+            "sweep": {"context_tokens": [200, 800], "candidates": [10], "usd": [0.5]},
+        }
+    )
+    assert {name: budget.caps() for name, budget in experiment.budgets().items()} == {
+        "main": {"candidates": 50, "context_tokens": 800},
+        "context_tokens=200": {"candidates": 50, "context_tokens": 200},
+        "candidates=10": {"candidates": 10, "context_tokens": 800},
+        "usd=0.5": {"candidates": 50, "context_tokens": 800, "usd": 0.5},
+    }
+
+
+FAULTS: list[tuple[dict[str, Any], str, str]] = [
+    ({"dataset": None}, "dataset", "string"),
+    ({"dataset": ["a"]}, "dataset", "string"),
+    ({"dataset_options": "x"}, "dataset_options", "dictionary"),
+    ({"name": ""}, "name", "pattern"),
+    ({"name": "a/b"}, "name", "pattern"),
+    ({"name": "x" * 101}, "name", "pattern"),
+    ({"question": 3}, "question", "string"),
+    ({"split": 3}, "split", "string"),
+    ({"limit": 0}, "limit", "greater than or equal to 1"),
+    ({"limit": 1.5}, "limit", "integer"),
+    ({"seed": -1}, "seed", "greater than or equal to 0"),
+    ({"seed": 2**32}, "seed", "less than"),
+    ({"time": 3}, "time", "string"),
+    ({"snapshot": "x"}, "snapshot", "dictionary"),
+    ({"snapshot": {"analyser": "en"}}, "snapshot.analyser", "unknown field"),
+    ({"snapshot": {"analyzer": "fr"}}, "snapshot.analyzer", "'auto', 'en', 'zh' or 'multilingual'"),
+    ({"snapshot": {"encoder": 1}}, "snapshot.encoder", "string"),
+    ({"snapshot": {"chunker": {"name": "words"}}}, "snapshot.chunker.name", "'whole', 'blocks' or 'window'"),
+    ({"snapshot": {"chunker": {"size": 0}}}, "snapshot.chunker.size", "greater than or equal to 1"),
+    ({"snapshot": {"chunker": {"overlap": -1}}}, "snapshot.chunker.overlap", "greater than or equal to 0"),
+    ({"generator": {"nmae": "none"}}, "generator.nmae", "unknown field"),
+    ({"generator": {"name": 1}}, "generator.name", "string"),
+    ({"generator": {"options": []}}, "generator.options", "dictionary"),
+    ({"generator": {"calibration": -1}}, "generator.calibration", "greater than or equal to 0"),
+    ({"budget": {"tokens": 1}}, "budget.tokens", "unknown resource"),
+    ({"budget": {"rounds": -1}}, "budget.rounds", "at least 0"),
+    ({"budget": {"rounds": 0.5}}, "budget.rounds", "whole number"),
+    ({"budget": {"rounds": "many"}}, "budget.rounds", "number"),
+    ({"budget": {"usd": float("nan")}}, "budget.usd", "not a cap"),
+    ({"budget": [1]}, "budget", "dictionary"),
+    ({"sweep": {"tokens": [1]}}, "sweep.tokens", "unknown resource"),
+    ({"sweep": {"rounds": 3}}, "sweep.rounds", "list"),
+    ({"variants": []}, "variants", "at least 1"),
+    ({"variants": "bm25"}, "variants", "list"),
+    ({"variants": [{"mine": "bm25"}]}, "variants.0", "input should be"),
+    ({"baseline": 1}, "baseline", "string"),
+    ({"metrics": "AP"}, "metrics", "list"),
+    ({"statistics": {"resamples": 10}}, "statistics.resamples", "greater than or equal to 100"),
+    ({"statistics": {"permutations": 10**7}}, "statistics.permutations", "less than or equal to 1000000"),
+    ({"statistics": {"confidence": 1}}, "statistics.confidence", "less than 1"),
+    ({"prices": 1}, "prices", "string"),
+    ({"datset": "handbook"}, "datset", "unknown field; remove it or check its spelling"),
+]
+
+
+@pytest.mark.parametrize("fields, field, wrong", FAULTS, ids=lambda value: str(value)[:40])
+def test_every_fault_names_the_file_the_field_and_what_is_wrong(
+    fields: dict[str, Any], field: str, wrong: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(yaml.safe_dump({**LEAST, **fields}), encoding="utf-8")
+    with pytest.raises(RagLabError) as refused:
+        Experiment.load(path)
+    message = str(refused.value)
+    assert message.startswith(f"{path}: {field}")
+    assert wrong in message
+    assert "\n" not in message
+
+
+def test_faults_are_tested_for_every_field() -> None:
+    tested = {field.split(".")[0] for _, field, _ in FAULTS}
+    assert tested >= set(Experiment.model_fields)
+
+
+def test_a_missing_field_says_so() -> None:
+    with pytest.raises(RagLabError, match=r"^here: dataset: missing; add it$"):
+        Experiment.read({}, "here")
+
+
+def test_a_negative_cap_of_a_sweep_is_refused_with_its_field() -> None:
+    with pytest.raises(RagLabError, match=r"context_tokens.*at least 0"):
+        Experiment.read({**LEAST, "sweep": {"context_tokens": [-5]}})
+
+
+def test_a_variant_that_is_listed_twice_is_refused() -> None:
+    experiment = Experiment.read({**LEAST, "variants": ["bm25", {"bm25": [{"bm25": {}}]}]})
+    with pytest.raises(RagLabError, match="variants: 'bm25' is listed twice"):
+        experiment.variant_definitions()
+
+
+def test_nothing_can_be_changed_afterwards() -> None:
+    with pytest.raises(ValueError, match="frozen"):
+        Experiment.read(LEAST).seed = 3  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("name", sorted(catalogue()))
+def test_a_variant_of_the_catalogue_survives_its_yaml_form(name: str) -> None:
+    variant = load_variant(name)
+    written = yaml.safe_dump(variant.to_yaml())
+    assert load_variant(name, yaml.safe_load(written)) == variant
+    assert load_variant(name, variant.to_yaml()).to_yaml() == variant.to_yaml()
+
+
+@given(
+    depth=st.integers(1, 10_000),
+    k=st.integers(0, 1000),
+    passages=st.integers(1, 50),
+    order=st.sampled_from(["rank", "source"]),
+    weight=st.floats(0, 10),
+    output_tokens=st.integers(1, 1000),
+)
+def test_the_settings_of_a_variant_survive_its_yaml_form(
+    depth: int, k: int, passages: int, order: str, weight: float, output_tokens: int
+) -> None:
+    stages = [
+        {"bm25": {"depth": depth}},
+        "dense",
+        {"rrf": {"k": k, "weights": {"bm25": weight}}},
+        {"assemble": {"passages": passages, "order": order}},
+        {"generate": {"output_tokens": output_tokens}},
+    ]
+    variant = load_variant("mine", stages)
+    again = load_variant("mine", yaml.safe_load(yaml.safe_dump(variant.to_yaml())))
+    assert again == variant
+    settings = [next(iter(stage.values())) for stage in variant.to_yaml()]
+    assert settings[0]["depth"] == depth
+    assert (settings[2]["k"], settings[2]["weights"]) == (k, {"bm25": weight})
+    assert (settings[3]["passages"], settings[3]["order"]) == (passages, order)
+    assert settings[4]["output_tokens"] == output_tokens
+
+
+def test_a_stage_may_be_written_by_its_name_alone() -> None:
+    assert load_variant("mine", ["bm25", {"assemble": None}]) == load_variant("mine", [{"bm25": {}}, {"assemble": {}}])
+
+
+@given(st.dictionaries(st.sampled_from(RESOURCES), st.integers(0, 10**6)))
+def test_caps_are_read_as_they_are_written(caps: dict[str, int]) -> None:
+    assert Experiment.read({**LEAST, "budget": caps}).budgets()[MAIN].caps() == caps
