@@ -1,6 +1,6 @@
 """Intervals and paired tests of ten variants over 300 questions, against SciPy one variant at a time.
 
-Run it as ``python experiments/benchmarks/statistics.py``; it prints seconds and the ratio. Both sides use 10,000
+Run it as ``python experiments/benchmarks/significance.py``; it prints seconds and the ratio. Both sides use 10,000
 resamples and 10,000 permutations, and both give a percentile interval of each mean, a percentile interval of each
 difference to the baseline, and a two-sided paired p.
 """
