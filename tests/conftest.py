@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import re
+from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
 import pytest
+
+from rag_lab.contracts import IntArray, Span
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
@@ -29,3 +36,40 @@ def private_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.M
     if "RAG_LAB_TEST_HOME" not in os.environ:
         os.environ["RAG_LAB_TEST_HOME"] = str(tmp_path_factory.mktemp("home"))
     monkeypatch.setenv("RAG_LAB_HOME", os.environ["RAG_LAB_TEST_HOME"])
+
+
+class HashEncoder:
+    """Unit vectors from hashed words: deterministic, made in microseconds. Input for indexes, not a model under test."""
+
+    name = "hash"
+    version = "hash-1"
+    dimension = 32
+    max_tokens = 512
+    languages = frozenset({"en", "zh"})
+
+    def encode_queries(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+        return self._encode(texts)
+
+    def encode_passages(self, texts: Sequence[str], progress: bool = False) -> npt.NDArray[np.float32]:
+        return self._encode(texts)
+
+    def count_tokens(self, texts: Sequence[str]) -> IntArray:
+        return np.array([len(self.token_spans(text)) for text in texts], dtype=np.int32)
+
+    def token_spans(self, text: str) -> list[Span]:
+        return [match.span() for match in re.finditer(r"\w+|[^\w\s]", text)]
+
+    def _encode(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+        vectors = np.zeros((len(texts), self.dimension), dtype=np.float32)
+        for i, text in enumerate(texts):
+            for word in text.lower().split():
+                key = int.from_bytes(hashlib.blake2b(word.encode(), digest_size=4).digest(), "big")
+                vectors[i, key % self.dimension] += 1 + key % 7
+            vectors[i, 0] += 0.01
+        return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+
+@pytest.fixture(scope="session")
+def hash_encoder() -> HashEncoder:
+    """An encoder for tests that need vectors but not their quality."""
+    return HashEncoder()

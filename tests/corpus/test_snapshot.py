@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rag_lab.contracts import Acl, Document, Principal, RagLabError, Request
+from rag_lab.corpus.chunking import Whole, Window
+from rag_lab.corpus.snapshot import documents_digest, publish
+from rag_lab.store import Store, verify
+
+DOCUMENTS = [
+    Document("b", "beta two. beta three.", title="Beta", acl=Acl(groups=("hr",)), language="en"),
+    Document("a10", "alpha ten", acl=Acl(public=True)),
+    Document("a2", "alpha two", acl=Acl(public=True), valid_until=datetime(2026, 1, 1, tzinfo=UTC)),
+    Document("empty", "  ", acl=Acl(public=True)),
+]
+
+
+def test_rows_follow_document_id_and_offset(tmp_path: Path, hash_encoder) -> None:
+    snapshot = publish(Store(tmp_path), DOCUMENTS, Window(3), token_encoder=hash_encoder)
+    table = snapshot.chunks
+    assert table.chunk_id == ["a10#0", "a2#0", "b#0", "b#1"]
+    assert [DOCUMENTS[0].text[s:e] for s, e in zip(table.start[2:], table.end[2:], strict=True)] == table.text[2:]
+    assert table.documents == {"a10": slice(0, 1), "a2": slice(1, 2), "b": slice(2, 4)}
+    assert table.indexed_text(2) == "Beta beta two."
+    assert table.valid_until[1] == datetime(2026, 1, 1, tzinfo=UTC)
+    chunk = snapshot.chunk(2)
+    assert (chunk.document_id, chunk.source_span, chunk.acl, chunk.title) == ("b", (0, 9), Acl(groups=("hr",)), "Beta")
+    assert chunk.chunker_version == "window-1(size=3,overlap=0)"
+    assert snapshot.facts["documents"] == 4
+    assert snapshot.facts["chunks"] == 4
+
+
+def test_the_same_input_is_the_same_snapshot_and_costs_nothing(tmp_path: Path, hash_encoder) -> None:
+    store = Store(tmp_path)
+    first = publish(store, DOCUMENTS, Whole(), encoder=hash_encoder, factories=["Flat"])
+
+    class Broken(type(hash_encoder)):
+        def encode_passages(self, texts, progress=False):
+            raise AssertionError("encoded again")
+
+    again = publish(store, list(reversed(DOCUMENTS)), Whole(), encoder=Broken(), factories=["Flat"])
+    assert again.id == first.id
+    assert again.folder == first.folder
+    wider = publish(store, DOCUMENTS, Whole(), encoder=Broken(), factories=["Flat", "HNSW8"])
+    assert wider.id != first.id
+    verify(wider.folder)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"text": "alpha ten."},
+        {"title": "t"},
+        {"tenant": "u"},
+        {"acl": Acl(groups=("hr",))},
+        {"acl": Acl()},
+        {"source_version": "2"},
+        {"valid_from": datetime(2026, 1, 1, tzinfo=UTC)},
+    ],
+)
+def test_every_change_of_a_document_is_another_snapshot(change: dict[str, object]) -> None:
+    changed = [replace(document, **change) if document.document_id == "a10" else document for document in DOCUMENTS]
+    assert documents_digest(changed) != documents_digest(DOCUMENTS)
+
+
+def test_s22_another_chunk_size_cuts_again(tmp_path: Path, hash_encoder) -> None:
+    store = Store(tmp_path)
+    sizes = [publish(store, DOCUMENTS, Window(size), token_encoder=hash_encoder) for size in (2, 3)]
+    assert [len(snapshot.chunks) for snapshot in sizes] == [5, 4]
+
+
+def test_damage_is_found_before_a_part_is_used(tmp_path: Path, hash_encoder) -> None:
+    store = Store(tmp_path)
+    publish(store, DOCUMENTS, Whole())
+    (file,) = (tmp_path / "parts").glob("*/chunks.parquet")
+    file.write_bytes(file.read_bytes()[:-1] + b"x")
+    with pytest.raises(RagLabError, match=r"chunks\.parquet: checksum differs"):
+        publish(store, DOCUMENTS, Whole(), encoder=hash_encoder, factories=["Flat"])
+
+
+def test_a_snapshot_says_what_it_lacks(tmp_path: Path, hash_encoder) -> None:
+    snapshot = publish(Store(tmp_path), DOCUMENTS, Whole(), encoder=hash_encoder, factories=["Flat"])
+    with pytest.raises(RagLabError, match="has no Lucene index"):
+        _ = snapshot.bm25
+    with pytest.raises(RagLabError, match="has no FAISS index 'HNSW32'"):
+        snapshot.dense("HNSW32")
+    with pytest.raises(RagLabError, match="counts tokens and needs snapshot.encoder"):
+        publish(Store(tmp_path), DOCUMENTS, Window(3))
+
+
+def test_a_snapshot_older_than_the_freshness_bound_is_refused(tmp_path: Path) -> None:
+    snapshot = publish(Store(tmp_path), DOCUMENTS, Whole())
+    now = datetime.now(UTC)
+    request = Request("r", "q", Principal("default"), "default", now)
+    assert np.flatnonzero(snapshot.scopes([request]).rows(0)).tolist() == [0]
+    with pytest.raises(RagLabError, match="request r: snapshot .* older than the freshness bound"):
+        snapshot.scopes([replace(request, freshness_bound=now + timedelta(hours=1))])
+
+
+def test_a_wrong_shape_of_vectors_is_refused(tmp_path: Path, hash_encoder) -> None:
+    class Short(type(hash_encoder)):
+        def encode_passages(self, texts, progress=False):
+            return super().encode_passages(texts)[:-1]
+
+    with pytest.raises(RagLabError, match=r"gave vectors of shape \(2, 32\) for 3 chunks"):
+        publish(Store(tmp_path), DOCUMENTS, Whole(), encoder=Short(), factories=["Flat"])
