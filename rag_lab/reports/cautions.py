@@ -16,7 +16,7 @@ def cautions(results: Results, selection: Selection) -> tuple[str, ...]:
     """Sentences, the gravest first."""
     return (
         *_failures(results, selection),
-        *(str(w) for w in results.warnings),
+        *(w if w.endswith((".", "。")) else f"{w}." for w in map(str, results.warnings)),
         *_over_budget(results, selection),
         *_curtailed(results, selection),
         *_small(results, selection),
@@ -76,7 +76,8 @@ def _small(results: Results, selection: Selection) -> list[str]:
     if sizes_of and selection.groups:
         listed = ", ".join(f"{name} ({size})" for name, size in sizes_of.items())
         if len(sizes_of) > 4:
-            listed = f"{len(sizes_of)} groups, of {min(sizes_of.values())} to {max(sizes_of.values())} questions"
+            low, high = min(sizes_of.values()), max(sizes_of.values())
+            listed = f"{len(sizes_of)} groups, of {low if low == high else f'{low} to {high}'} questions"
         found.append(f"Groups of fewer than {SMALL_N} questions, to be read as hints: {listed}.")
     return found
 
