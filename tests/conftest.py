@@ -39,7 +39,7 @@ def private_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.M
 
 
 class HashEncoder:
-    """Unit vectors from hashed words: deterministic, made in microseconds. Input for indexes, not a model under test."""
+    """Unit vectors from hashed words: deterministic and quick. Input for indexes, not a model under test."""
 
     name = "hash"
     version = "hash-1"

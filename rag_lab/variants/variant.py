@@ -76,9 +76,8 @@ def _load_stage(variant: str, number: int, entry: Any) -> Stage:
         raise RagLabError(f"{place}: must be one stage with its settings, like 'bm25: {{depth: 1000}}'")
     ((name, settings),) = entry.items()
     if name not in STAGES:
-        raise RagLabError(
-            f"{place}: stage '{name}' is unknown; known are {', '.join(sorted(STAGES, key=lambda n: (STAGES[n].step, n)))}"
-        )
+        known = sorted(STAGES, key=lambda stage: (STAGES[stage].step, stage))
+        raise RagLabError(f"{place}: stage '{name}' is unknown; known are {', '.join(known)}")
     try:
         return STAGES[name].model_validate(settings or {})
     except ValidationError as error:

@@ -89,7 +89,7 @@ def test_a_snapshot_says_what_it_lacks(tmp_path: Path, hash_encoder) -> None:
         _ = snapshot.bm25
     with pytest.raises(RagLabError, match="has no FAISS index 'HNSW32'"):
         snapshot.dense("HNSW32")
-    with pytest.raises(RagLabError, match="counts tokens and needs snapshot.encoder"):
+    with pytest.raises(RagLabError, match=r"counts tokens and needs snapshot\.encoder"):
         publish(Store(tmp_path), DOCUMENTS, Window(3))
 
 
@@ -98,7 +98,7 @@ def test_a_snapshot_older_than_the_freshness_bound_is_refused(tmp_path: Path) ->
     now = datetime.now(UTC)
     request = Request("r", "q", Principal("default"), "default", now)
     assert np.flatnonzero(snapshot.scopes([request]).rows(0)).tolist() == [0]
-    with pytest.raises(RagLabError, match="request r: snapshot .* older than the freshness bound"):
+    with pytest.raises(RagLabError, match=r"request r: snapshot .* older than the freshness bound"):
         snapshot.scopes([replace(request, freshness_bound=now + timedelta(hours=1))])
 
 

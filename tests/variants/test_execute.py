@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from rag_lab.budgets import Budget
+from rag_lab.contracts import Abstention, Failure, Principal, RagLabError, Ranking
+from rag_lab.variants import load_variant
+from rag_lab.variants.execute import Memory, dump_output, load_output, run_variant
+from rag_lab.variants.stage import Output
+
+
+def test_equal_stages_run_once_and_are_read_the_next_time(house, ask, store) -> None:
+    batch = house.batch([ask("pump unit1", 1), ask("brake", 2)], store)
+    memory = Memory()
+    states = {name: run_variant(load_variant(name), batch, Budget(), memory) for name in ("bm25", "dense", "hybrid")}
+    keys = {name: {ran.stage: ran.key for ran in state.ran} for name, state in states.items()}
+    assert keys["bm25"]["bm25"] == keys["hybrid"]["bm25"]
+    assert keys["dense"]["dense"] == keys["hybrid"]["dense"]
+    assert len(memory.computed) == 2 + 1 + 3 + 3
+    assert not any(ran.cached for state in states.values() for ran in state.ran)
+    again = run_variant(load_variant("hybrid"), batch, Budget(), Memory())
+    assert all(ran.cached for ran in again.ran)
+    first = states["hybrid"]
+    assert again.completions == first.completions
+    assert np.array_equal(again.ranking.score, first.ranking.score)
+    assert again.ranking.ranks["bm25"].tolist() == first.ranking.ranks["bm25"].tolist()
+    assert again.ledger.spent["latency_ms"].tolist() == first.ledger.spent["latency_ms"].tolist()
+
+
+@pytest.mark.parametrize(
+    ("other", "fields"),
+    [
+        ("query", {"query": "pump unit2"}),
+        ("rights", {"principal": Principal("t", ("hr",))}),
+        ("scope", {"scope": frozenset({"d01"})}),
+    ],
+)
+def test_s22_another_query_or_right_is_another_entry(house, ask, store, other: str, fields: dict[str, object]) -> None:
+    first = house.batch([ask("pump unit1")], store)
+    run_variant(load_variant("bm25"), first, Budget(), Memory())
+    changed = house.batch([ask(**{"query": "pump unit1", **fields})], store)
+    assert not any(ran.cached for ran in run_variant(load_variant("bm25"), changed, Budget(), Memory()).ran)
+
+
+def test_channels_share_the_candidates_and_the_cut_is_recorded(house, ask, store) -> None:
+    batch = house.batch([ask("pump valve sensor lamp")], store)
+    state = run_variant(load_variant("hybrid"), batch, Budget(candidates=7), Memory())
+    assert [len(state.channels[name].chunk) for name in ("bm25", "dense")] == [3, 4]
+    assert state.ledger.spent["candidates"].tolist() == [7]
+    assert [(cut.stage, cut.granted) for cut in state.ledger.curtailments[0]] == [("bm25", 3), ("dense", 4)]
+
+
+def test_the_context_cap_holds_and_its_cut_is_recorded(house, ask, store) -> None:
+    batch = house.batch([ask("pump valve sensor lamp")], store)
+    open_state = run_variant(load_variant("bm25"), batch, Budget(), Memory())
+    full = int(open_state.ledger.spent["context_tokens"][0])
+    state = run_variant(load_variant("bm25"), batch, Budget(context_tokens=full - 1), Memory())
+    assert state.ledger.spent["context_tokens"][0] < full
+    assert len(state.contexts[0].passages) < len(open_state.contexts[0].passages)
+    assert [cut.resource for cut in state.ledger.curtailments[0]] == ["context_tokens"]
+
+
+@pytest.mark.parametrize("caps", [{"context_tokens": 1}, {"output_tokens": 0}])
+def test_a_question_that_the_budget_does_not_cover_is_not_asked(house, ask, store, caps: dict[str, int]) -> None:
+    batch = house.batch([ask("pump valve")], store)
+    state = run_variant(load_variant("bm25"), batch, Budget(**caps), Memory())
+    assert isinstance(state.completions[0].outcome, Abstention)
+    assert state.completions[0].outcome.reason == "over_budget"
+    assert state.ledger.spent["context_tokens"].tolist() == [0]
+    assert state.ledger.spent["output_tokens"].tolist() == [0]
+
+
+def test_late_costs_are_marked(house, ask, store) -> None:
+    batch = house.batch([ask("pump valve")], store)
+    state = run_variant(load_variant("dense"), batch, Budget(latency_ms=0.0001, usd=0), Memory())
+    assert {name: flags.tolist() for name, flags in state.ledger.over().items()} == {
+        "usd": [True],
+        "latency_ms": [True],
+    }
+    assert state.completions[0].outcome is not None
+
+
+def test_a_stage_that_fails_fails_its_questions_and_names_the_cause(house, ask, store) -> None:
+    batch = house.batch([ask("pump", 1), ask("valve", 2)], store)
+
+    def broken(*arguments: object, **settings: object) -> None:
+        raise RagLabError("encoder hash: 1 vector is NaN")
+
+    object.__setattr__(batch, "query_vectors", broken)
+    state = run_variant(load_variant("hybrid"), batch, Budget(), Memory())
+    assert state.failures == {i: Failure(f"r{i + 1}", "dense", "encoder hash: 1 vector is NaN") for i in range(2)}
+    assert state.contexts is None
+    assert [ran.stage for ran in state.ran] == ["bm25"]
+
+
+def test_a_generator_that_fails_one_question_keeps_the_rest_and_is_asked_again(house, ask, store) -> None:
+    batch = house.batch([ask("pump", 1), ask("valve", 2)], store)
+    reader = batch.generator
+    calls = []
+
+    class Flaky(type(reader)):
+        def generate(self, requests, contexts, output_tokens):
+            calls.append(len(requests))
+            made = super().generate(requests, contexts, output_tokens)
+            if len(calls) == 1:
+                failure = Failure(requests[1].request_id, "generate", "time-out after 60 s")
+                made[1] = type(made[1])(failure, 0, 0, 1, 0.0)
+            return made
+
+    object.__setattr__(batch, "generator", Flaky())
+    first = run_variant(load_variant("bm25"), batch, Budget(), Memory())
+    assert list(first.failures) == [1]
+    assert first.completions[0].outcome.request_id == "r1"
+    second = run_variant(load_variant("bm25"), batch, Budget(), Memory())
+    assert not second.failures
+    assert calls == [2, 2]
+
+
+def test_gold_context_holds_the_permitted_gold_and_no_retrieval_holds_nothing(house, ask, store) -> None:
+    table = house.snapshot.chunks
+    public = [row for row in range(60) if house.snapshot.scopes([ask()]).rows(0)[row]]
+    forbidden = next(row for row in range(60) if row not in public)
+    batch = house.batch([ask()], store, gold=[[public[0], forbidden]])
+    state = run_variant(load_variant("gold_context"), batch, Budget(), Memory())
+    assert [passage.document_id for passage in state.contexts[0].passages] == [table.document_id[public[0]]]
+    alone = run_variant(load_variant("no_retrieval"), batch, Budget(), Memory())
+    assert alone.contexts is None
+    assert isinstance(alone.completions[0].outcome, Abstention)
+
+
+def test_an_empty_batch_runs(house, store) -> None:
+    state = run_variant(load_variant("hybrid"), house.batch([], store), Budget(), Memory())
+    assert not state.failures
+    assert state.completions == ()
+
+
+def test_outputs_survive_the_disk() -> None:
+    ranking = Ranking.from_scores("a", 2, [0, 1], [3, 4], [0.5, 0.25], {"bm25": np.array([1, 2], dtype=np.int32)})
+    kept = load_output(dump_output(Output(ranking, np.array([1.0, 2.0]), {"looked_at": np.array([1, 1])})))
+    assert kept.payload.chunk.tolist() == [3, 4]
+    assert kept.payload.ranks["bm25"].tolist() == [1, 2]
+    assert kept.ms.tolist() == [1.0, 2.0]
+    assert kept.facts["looked_at"].tolist() == [1, 1]
