@@ -153,8 +153,9 @@ def report(folder: Annotated[Path, typer.Argument(help="Folder of a run.")]) -> 
     from rag_lab import reports
     from rag_lab.results import Results
 
-    for path in reports.write(Results.load(folder), folder).values():
-        typer.echo(path)
+    written = reports.write(Results.load(folder), folder)
+    for name in reports.FORMATS:
+        typer.echo(written[name])
 
 
 @app.command()

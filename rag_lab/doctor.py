@@ -220,7 +220,7 @@ def _converted() -> str:
     """Whether the copy that loads fast has been made."""
     from rag_lab.store import home
 
-    copies = list(home().glob("models/*/**/*.safetensors"))
+    copies = list(home().glob("models/smollm2-*/**/*.safetensors"))
     return "its fast copy is in the cache" if copies else "the first use makes a fast copy in the cache"
 
 

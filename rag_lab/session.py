@@ -10,7 +10,7 @@ from rag_lab.definition import Experiment
 from rag_lab.experiment import run
 from rag_lab.progress import Progress
 from rag_lab.reports.terminal import print_summary
-from rag_lab.terminal import print_written
+from rag_lab.terminal import print_written, stdout
 
 
 def run_session(
@@ -30,7 +30,7 @@ def run_session(
             bars.update("report", 0, 1)
             paths = reports.write(results, folder)
         written |= {f"report ({name})": str(paths[name]) for name in reports.FORMATS}
-    print_summary(results)
+    print_summary(results, stdout())
     if track:
         from rag_lab import tracking
 

