@@ -12,6 +12,7 @@ from rag_lab.budgets import Budget
 from rag_lab.contracts import RESOURCES, RagLabError
 
 MAIN = "main"
+LONGEST_SHOWN = 60
 
 
 class Settings(BaseModel):
@@ -101,8 +102,10 @@ class Experiment(Settings):
             raise RagLabError(
                 f"{path}: no such file; name an experiment file such as experiments/quickstart.yaml"
             ) from error
+        except IsADirectoryError as error:
+            raise RagLabError(f"{path}: is a folder; name the experiment file in it") from error
         except (OSError, UnicodeDecodeError) as error:
-            raise RagLabError(f"{path}: cannot be read ({error})") from error
+            raise RagLabError(f"{path}: cannot be read ({error}); give a YAML file in UTF-8") from error
         except yaml.YAMLError as error:
             mark = getattr(error, "problem_mark", None)
             line = f" line {mark.line + 1}" if mark else ""
@@ -152,11 +155,12 @@ class Experiment(Settings):
 
 def explain(error: ValidationError) -> str:
     """The first fault of a validation as ``field: what is wrong``."""
-    first = error.errors()[0]
+    first = max(error.errors(), key=lambda fault: len(fault["loc"]))
     field = ".".join(str(part) for part in first["loc"] if str(part) not in ("str", "float", "int"))
     if first["type"] == "extra_forbidden":
         return f"{field}: unknown field; remove it or check its spelling"
     if first["type"] == "missing":
         return f"{field}: missing; add it"
-    given = "" if isinstance(first["input"], Mapping) else f" (found {first['input']!r})"
+    shown = repr(first["input"])
+    given = "" if isinstance(first["input"], Mapping) or len(shown) > LONGEST_SHOWN else f" (found {shown})"
     return f"{field}: {first['msg'][0].lower()}{first['msg'][1:]}{given}"

@@ -21,8 +21,10 @@ class Progress:
             from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
             from rich.progress import Progress as Bars
 
+            console = Console(stderr=True)
             columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-            self._bars = Bars(*columns, console=Console(stderr=True), transient=True)
+            disable = not (console.is_terminal or console.is_jupyter)
+            self._bars = Bars(*columns, console=console, transient=True, disable=disable)
             self._bars.start()
         return self
 

@@ -167,7 +167,7 @@ class Results:
             frames: dict[str, Any] = {name: pd.read_parquet(tables / f"{name}.parquet") for name in COLUMNS}
         except (OSError, ValueError) as error:
             raise RagLabError(f"{path}: no complete results ({error}); run the experiment again") from error
-        if data.get("format") != FORMAT:
+        if not isinstance(data, dict) or data.get("format") != FORMAT:
             raise RagLabError(f"{path}: written by another version of rag_lab; run the experiment again")
         names = (
             "dataset",
@@ -181,6 +181,8 @@ class Results:
             "failures",
             "provenance",
         )
+        if missing := [name for name in names if name not in data]:
+            raise RagLabError(f"{path}: lacks '{missing[0]}'; run the experiment again")
         return cls(**frames, **{name: data[name] for name in names})
 
 

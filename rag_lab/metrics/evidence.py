@@ -189,7 +189,7 @@ def _solid_offsets(text: str) -> Ints:
 
 def _to_solid(document: Ints, offset: Ints, solid: Mapping[int, Ints]) -> Ints:
     """Offsets ``[k]`` in documents, counted without white space where the text is known."""
-    if not solid:
+    if not solid or not len(document):
         return offset
     mapped = offset.copy()
     order = np.argsort(document, kind="stable")

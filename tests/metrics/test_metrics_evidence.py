@@ -87,6 +87,12 @@ def test_white_space_between_chunks_need_not_be_covered() -> None:
     assert assembled_recall(Evidence.of([question], {"d": text}), holed).tolist() == [0]
 
 
+def test_a_variant_without_any_passage_covers_nothing() -> None:
+    evidence = Evidence.of([any_of(GoldSpan("d", (0, 3)))], {"d": "one two"})
+    assert evidence.coverage(evidence.of_contexts([context()])).tolist() == [0]
+    assert evidence.coverage(evidence.of_sources([()])).tolist() == [0]
+
+
 def test_any_and_all_pieces() -> None:
     gold = (GoldSpan("a", (0, 5)), GoldSpan("b"), GoldSpan("a", (0, 5)))
     held = [context(passage("b", (3, 4)))]
