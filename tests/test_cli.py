@@ -99,7 +99,7 @@ BAD_FILES: dict[str, tuple[str | bytes, tuple[str, ...]]] = {
     "sentence": ("just a sentence", ("must hold fields",)),
     "not yaml": ("dataset: handbook\nvariants: [bm25\n", ("line 3", "not YAML")),
     "tab": ("dataset: handbook\n\tseed: 1\n", ("line 2", "not YAML")),
-    "binary": (b"\x89PNG\r\n\x1a\n\x00\x00", ("is a folder",)),
+    "binary": (b"\x89PNG\r\n\x1a\n\x00\x00", ("cannot be read",)),
     "control characters": (b"dataset: \x00\x01\n", ("not YAML",)),
     "tag": ("dataset: !!python/object:os.system x\n", ("not YAML", "line 1")),
     "unknown field": (GOOD + "varients: [bm25]\n", ("varients", "unknown field", "remove it")),
@@ -145,7 +145,7 @@ def test_a_bad_experiment_file_is_refused_before_data_is_loaded(
 
 def test_a_missing_file_and_a_folder_are_refused(call: Call, tmp_path: Path) -> None:
     refused(call("run", "nowhere.yaml"), "nowhere.yaml: no such file", "experiments/quickstart.yaml")
-    refused(call("run", tmp_path), tmp_path, "is a folder", "Is a directory")
+    refused(call("run", tmp_path), tmp_path, "is a folder")
 
 
 @pytest.mark.parametrize(
