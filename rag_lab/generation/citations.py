@@ -48,10 +48,11 @@ def find_markers(text: str, passages: int) -> list[Marker]:
     """Every marker of `text`, in order, read against `passages` passages that are numbered from 1."""
     code = [match.span() for match in _CODE.finditer(text)]
     found: list[Marker] = []
+    index_end = -1
     for match in _MARKER.finditer(text):
         inside = any(start <= match.start() < end for start, end in code)
-        follows = bool(found) and found[-1].span[1] == match.start()
-        if inside or (not follows and _is_index(text, match)):
+        if inside or match.start() == index_end or _is_index(text, match):
+            index_end = match.end()
             continue
         numbers, invalid = _read(match["numbers"], passages)
         found.append(Marker(match.span(), numbers, invalid))

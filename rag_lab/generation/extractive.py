@@ -78,9 +78,9 @@ class ExtractiveReader:
         self._idf = idf
         self._idf_digest = _digest(sorted(idf.items())) if idf is not None else "none"
         self._similarity = Similarity(encoder) if encoder is not None else None
+        self.version = self._version()
 
-    @property
-    def version(self) -> str:
+    def _version(self) -> str:
         """Algorithm, coefficients, threshold, background weights and encoder."""
         encoder = self._similarity.encoder.version if self._similarity else "none"
         settings = (COEFFICIENTS, CONFLICT_MARGIN, SUPPORTS, self.threshold, self._idf_digest, encoder)
@@ -90,6 +90,7 @@ class ExtractiveReader:
         """The same reader, sharing its caches, with another threshold."""
         other = copy.copy(self)
         other.threshold = threshold
+        other.version = other._version()
         return other
 
     def count_tokens(self, texts: Sequence[str]) -> IntArray:

@@ -1,0 +1,331 @@
+"""Assembly of contexts: budget, duplicates, overlaps, order and provenance."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rag_lab.context import EMPTY_SCOPE, assemble, has_empty_scope
+from rag_lab.contracts import Completion, Context, IntArray, Passage, RagLabError, Ranking, Request
+from rag_lab.generation.extractive import ExtractiveReader
+
+NOW = datetime(2026, 9, 10, tzinfo=UTC)
+
+
+def words(text: str) -> int:
+    return len(text.split())
+
+
+@dataclass
+class WordGenerator:
+    """Counts white-space words: 10 of instructions, the question, and a header of two words for each passage."""
+
+    name: str = "words"
+    version: str = "1"
+    window: int | None = None
+    header: int = 2
+    prompts_counted: int = 0
+    texts_counted: list[str] = field(default_factory=list)
+
+    def count_tokens(self, texts: Sequence[str]) -> IntArray:
+        self.texts_counted.extend(texts)
+        return np.array([words(text) for text in texts], dtype=np.int32)
+
+    def prompt_tokens(self, requests: Sequence[Request], contexts: Sequence[Sequence[Passage]]) -> IntArray:
+        self.prompts_counted += len(requests)
+        return np.array(
+            [
+                10 + words(r.query) + sum(self.header + words(p.text) for p in c)
+                for r, c in zip(requests, contexts, strict=True)
+            ],
+            dtype=np.int32,
+        )
+
+    def generate(
+        self, requests: Sequence[Request], contexts: Sequence[Context], output_tokens: IntArray
+    ) -> list[Completion]:
+        raise NotImplementedError
+
+
+@dataclass
+class Table:
+    text: list[str] = field(default_factory=list)
+    title: list[str] = field(default_factory=list)
+    document_id: list[str] = field(default_factory=list)
+    chunk_id: list[str] = field(default_factory=list)
+    start: list[int] = field(default_factory=list)
+    end: list[int] = field(default_factory=list)
+    content_hash: list[str] = field(default_factory=list)
+    language: list[str] = field(default_factory=list)
+    source_uri: list[str] = field(default_factory=list)
+    source_version: list[str] = field(default_factory=list)
+    valid_from: list[datetime | None] = field(default_factory=list)
+    valid_until: list[datetime | None] = field(default_factory=list)
+
+    def add(self, document: str, full: str, start: int = 0, end: int | None = None, version: str = "1") -> int:
+        end = len(full) if end is None else end
+        row = len(self.text)
+        self.text.append(full[start:end])
+        self.title.append(f"Title of {document}")
+        self.document_id.append(document)
+        self.chunk_id.append(f"{document}#{start}-{end}")
+        self.start.append(start)
+        self.end.append(end)
+        self.content_hash.append(str(hash(full[start:end])))
+        self.language.append("en")
+        self.source_uri.append(f"file:{document}")
+        self.source_version.append(version)
+        self.valid_from.append(None)
+        self.valid_until.append(None)
+        return row
+
+
+def request(query: str = "one two three four five", request_id: str = "q1") -> Request:
+    return Request(request_id, query, None, "t", NOW)
+
+
+def ranking(*rows: Sequence[int]) -> Ranking:
+    query = [i for i, ranked in enumerate(rows) for _ in ranked]
+    chunk = [row for ranked in rows for row in ranked]
+    score = [-float(place) for ranked in rows for place in range(len(ranked))]
+    return Ranking.from_scores("test", len(rows), query, chunk, score)
+
+
+def numbered(prefix: str, n: int = 12) -> str:
+    return " ".join(f"{prefix}{i}" for i in range(n))
+
+
+def three_passages() -> Table:
+    table = Table()
+    for name in "abc":
+        table.add(name, numbered(name))
+    return table
+
+
+# --- budget ---------------------------------------------------------------------------------------------------------
+
+
+def test_s16_budget_covers_the_whole_prompt() -> None:
+    got = assemble([request()], ranking([0, 1, 2]), three_passages(), WordGenerator(window=60), 10**6, 20)
+    (context,) = got.contexts
+    assert [p.document_id for p in context.passages] == ["a"]
+    assert context.prompt_tokens == 29
+    assert context.dropped == ((1, "budget"), (2, "budget"))
+    assert got.wanted.tolist() == [57]
+    assert got.granted.tolist() == [29]
+    assert got.curtailed.tolist() == [True]
+    (cut,) = got.curtailments()
+    assert cut is not None
+    assert (cut.stage, cut.resource, cut.wanted, cut.granted) == ("assembly", "context_tokens", 57.0, 29.0)
+
+
+@pytest.mark.parametrize(("header", "room", "expected"), [(0, 20, 2), (2, 0, 3), (2, 20, 1)])
+def test_s16_what_headers_and_answer_room_change(header: int, room: int, expected: int) -> None:
+    got = assemble([request()], ranking([0, 1, 2]), three_passages(), WordGenerator(window=60, header=header), 999, room)
+    assert len(got.contexts[0].passages) == expected
+
+
+def test_caps_may_differ_by_query_and_the_smaller_of_cap_and_window_holds() -> None:
+    requests = [request(request_id="a"), request(request_id="b")]
+    got = assemble(requests, ranking([0, 1, 2], [2, 1, 0]), three_passages(), WordGenerator(window=500), [43, 60], [20, 20])
+    assert [len(c.passages) for c in got.contexts] == [2, 3]
+    assert got.granted.tolist() == [43, 57]
+    assert got.curtailments()[1] is None
+
+
+def test_a_passage_that_does_not_fit_leaves_room_for_a_smaller_one() -> None:
+    table = Table()
+    table.add("big", numbered("b", 50))
+    table.add("small", numbered("s", 5))
+    (context,) = assemble([request()], ranking([0, 1]), table, WordGenerator(), 25, 0).contexts
+    assert [p.document_id for p in context.passages] == ["small"]
+    assert context.dropped == ((0, "budget"),)
+
+
+def test_instructions_and_question_are_never_cut() -> None:
+    got = assemble([request()], ranking([0, 1]), three_passages(), WordGenerator(), 3, 0)
+    assert got.contexts[0].passages == ()
+    assert got.granted.tolist() == [15]
+    assert got.contexts[0].prompt_tokens == 15
+
+
+def test_the_generator_has_the_last_word_on_the_size() -> None:
+    class Surcharge(WordGenerator):
+        """Two passages together cost more than each alone suggests."""
+
+        def prompt_tokens(self, requests: Sequence[Request], contexts: Sequence[Sequence[Passage]]) -> IntArray:
+            plain = super().prompt_tokens(requests, contexts)
+            return plain + np.array([10 * (len(c) > 1) for c in contexts], dtype=np.int32)
+
+    got = assemble([request()], ranking([0, 1, 2]), three_passages(), Surcharge(), 45, 0)
+    assert [p.document_id for p in got.contexts[0].passages] == ["a"]
+    assert got.contexts[0].dropped == ((2, "budget"), (1, "budget"))
+    assert got.granted.tolist() == [29]
+
+
+def test_every_text_is_counted_once_for_the_whole_batch() -> None:
+    generator = WordGenerator()
+    table = three_passages()
+    requests = [request(request_id=str(i)) for i in range(20)]
+    assemble(requests, ranking(*[[0, 1, 2]] * 20), table, generator, 999, 0)
+    assert sorted(generator.texts_counted) == sorted(table.text)
+    assert generator.prompts_counted == 20
+
+
+def test_passage_tokens_are_the_generators() -> None:
+    (context,) = assemble([request()], ranking([0]), three_passages(), WordGenerator(), 999, 0).contexts
+    assert context.passages[0].tokens == 12
+
+
+# --- duplicates and overlaps ----------------------------------------------------------------------------------------
+
+
+def test_equal_texts_are_kept_once() -> None:
+    table = Table()
+    for name in ("a", "copy"):
+        table.add(name, "the same text")
+    got = assemble([request()], ranking([1, 0]), table, WordGenerator(), 999, 0)
+    assert [p.document_id for p in got.contexts[0].passages] == ["copy"]
+    assert got.contexts[0].dropped == ((0, "duplicate"),)
+    assert got.rows == [(1,)]
+
+
+def test_overlapping_and_touching_chunks_become_one_passage_of_the_documents_own_text() -> None:
+    full = numbered("w", 30)
+    table = Table()
+    for start, end in ((0, 40), (30, 70), (70, 90), (100, len(full))):
+        table.add("d", full, start, end)
+    got = assemble([request()], ranking([2, 0, 1, 3]), table, WordGenerator(), 999, 0)
+    first, second = got.contexts[0].passages
+    assert (first.text, first.span, first.row, first.chunk_id) == (full[0:90], (0, 90), 0, "d#0-40")
+    assert (second.text, second.span, second.row) == (full[100:], (100, len(full)), 3)
+    assert [first.number, second.number] == [1, 2]
+    assert got.rows == [(2, 0, 1, 3)]
+    assert got.contexts[0].dropped == ()
+
+
+def test_a_chunk_inside_another_adds_nothing() -> None:
+    full = numbered("w", 30)
+    table = Table()
+    table.add("d", full, 0, 80)
+    table.add("d", full, 10, 40)
+    got = assemble([request()], ranking([0, 1]), table, WordGenerator(), 999, 0)
+    assert got.contexts[0].dropped == ((1, "contained"),)
+    assert got.rows == [(0,)]
+
+
+def test_a_contained_chunk_stands_in_for_one_that_does_not_fit() -> None:
+    full = numbered("w", 60)
+    table = Table()
+    table.add("d", full)
+    table.add("d", full, 0, 11)
+    got = assemble([request()], ranking([0, 1]), table, WordGenerator(), 30, 0)
+    assert got.rows == [(1,)]
+    assert got.contexts[0].passages[0].text == full[:11]
+    assert got.contexts[0].dropped == ((0, "budget"),)
+
+
+def test_two_versions_of_a_document_have_offsets_of_their_own() -> None:
+    table = Table()
+    table.add("d", "old text of the rule", version="1")
+    table.add("d", "new text of the rule", version="2")
+    (context,) = assemble([request()], ranking([0, 1]), table, WordGenerator(), 999, 0).contexts
+    assert [(p.source_version, p.text) for p in context.passages] == [
+        ("1", "old text of the rule"),
+        ("2", "new text of the rule"),
+    ]
+
+
+def test_no_more_rows_than_asked_for() -> None:
+    got = assemble([request()], ranking([0, 1, 2]), three_passages(), WordGenerator(), 999, 0, passages=2)
+    assert got.rows == [(0, 1)]
+    assert got.contexts[0].dropped == ()
+
+
+def test_source_order_puts_one_documents_passages_together() -> None:
+    full = numbered("w", 40)
+    table = Table()
+    table.add("d", full, 0, 20)
+    table.add("d", full, 60, 80)
+    other = table.add("e", "another document")
+    ranked = ranking([1, other, 0])
+    by_rank = assemble([request()], ranked, table, WordGenerator(), 999, 0, order="rank").contexts[0]
+    by_source = assemble([request()], ranked, table, WordGenerator(), 999, 0, order="source").contexts[0]
+    assert [p.row for p in by_rank.passages] == [1, other, 0]
+    assert [p.row for p in by_source.passages] == [0, 1, other]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(0, 1), st.integers(0, 150), st.integers(1, 60)), min_size=1, max_size=8),
+    st.integers(10, 120),
+    st.sampled_from(["rank", "source"]),
+)
+def test_no_character_twice_and_every_passage_is_a_slice(
+    pieces: list[tuple[int, int, int]], cap: int, order: str
+) -> None:
+    documents = [numbered("x", 50), numbered("y", 50)]
+    table = Table()
+    for document, start, length in pieces:
+        full = documents[document]
+        table.add(str(document), full, start, min(start + length, len(full)))
+    rows = list(dict.fromkeys(range(len(pieces))))
+    got = assemble([request()], ranking(rows), table, WordGenerator(), cap, 0, order=order)  # type: ignore[arg-type]
+    context = got.contexts[0]
+    assert context.prompt_tokens <= max(cap, 15)
+    used: set[tuple[str, int]] = set()
+    for passage in context.passages:
+        assert passage.text == documents[int(passage.document_id)][slice(*passage.span)]
+        characters = {(passage.document_id, i) for i in range(*passage.span)}
+        assert not characters & used
+        used |= characters
+    for row in got.rows[0]:
+        assert {(table.document_id[row], i) for i in range(table.start[row], table.end[row])} <= used
+    dropped = [row for row, _ in context.dropped]
+    assert sorted([*got.rows[0], *dropped]) == rows
+
+
+# --- edges ----------------------------------------------------------------------------------------------------------
+
+
+def test_s15_braces_reach_the_context_byte_for_byte() -> None:
+    text = 'Set {"retries": 3} and use ${HOME}/{user}. 100% {0} {{x}} {% raw %}'
+    table = Table()
+    table.add("d", text)
+    (context,) = assemble([request("What does {context} mean?")], ranking([0]), table, ExtractiveReader(), 999, 0).contexts
+    assert context.passages[0].text == text
+
+
+def test_nothing_ranked_gives_an_empty_context_and_an_empty_scope_is_told_apart() -> None:
+    requests = [request(request_id="a"), request(request_id="b")]
+    got = assemble(requests, ranking([], []), Table(), WordGenerator(), 999, 0, empty_scope=[False, True])
+    assert [c.passages for c in got.contexts] == [(), ()]
+    assert got.contexts[1].dropped == (EMPTY_SCOPE,)
+    assert [has_empty_scope(c) for c in got.contexts] == [False, True]
+    assert not got.curtailed.any()
+
+
+def test_no_requests() -> None:
+    got = assemble([], Ranking.from_scores("t", 0, [], [], []), Table(), WordGenerator(), 999, 0)
+    assert got.contexts == []
+    assert got.wanted.shape == (0,)
+
+
+def test_errors_name_what_is_wrong() -> None:
+    with pytest.raises(RagLabError, match="2 queries, the batch 1 requests"):
+        assemble([request()], ranking([0], [1]), three_passages(), WordGenerator(), 999, 0)
+    with pytest.raises(RagLabError, match="passages must not be negative"):
+        assemble([request()], ranking([0]), three_passages(), WordGenerator(), 999, 0, passages=-1)
+
+
+def test_family_35_gold_rows_that_the_budget_dropped_are_on_record() -> None:
+    gold = {0, 2}
+    got = assemble([request()], ranking([0, 1, 2]), three_passages(), WordGenerator(), 43, 0)
+    assert gold & set(got.rows[0]) == {0}
+    assert [row for row, reason in got.contexts[0].dropped if reason == "budget"] == [2]
