@@ -61,7 +61,14 @@ def run(
     """
     definition = _definition(experiment, fields)
     with Progress(progress) as bars:
-        return _Run(definition, store or Store.default(), bars).results()
+        work = _Run(definition, store or Store.default(), bars)
+        kept = work.store.path("results", work.key)
+        if (kept / "results.json").is_file():
+            return Results.load(kept)
+        results = work.results()
+        if not results.failures:
+            work.store.publish("results", work.key, lambda at: {"results": str(results.save(at).name)})
+        return results
 
 
 def _definition(
@@ -130,6 +137,23 @@ class _Run:
         if name == "auto":
             name = "minilm" if set(self.dataset.languages) <= {"en"} else "multilingual-e5"
         return load_encoder(name)
+
+    @cached_property
+    def key(self) -> str:
+        """All that decides the results: equal keys have equal figures."""
+        uses_encoder = (
+            any(v.factories for v in self.variants.values()) or self.definition.snapshot.chunker.name != "whole"
+        )
+        return digest(
+            self.definition.model_dump(mode="json"),
+            self.dataset.fingerprint,
+            {name: variant.to_yaml() for name, variant in self.variants.items()},
+            self.encoder.version if uses_encoder else None,
+            self.uncalibrated.version,
+            [self.prices.compute_usd_per_hour, repr(self.prices.models)],
+            code_digest(),
+            environment()["packages"],
+        )
 
     @cached_property
     def snapshot(self) -> Snapshot:
@@ -293,8 +317,9 @@ class _Run:
                 failures += _failures(name, budget_name, state)
         self.bars.update("scoring", 0, 1)
         self._check_languages()
+        frames: dict[str, Any] = scorer.frames(judged, self.baseline)
         return Results(
-            **scorer.frames(judged, self.baseline),
+            **frames,
             dataset=self.dataset.summary() | {"not_measured": self._not_measured(judged)},
             snapshot=self.snapshot.id,
             seed=self.definition.seed,
@@ -335,6 +360,7 @@ class _Run:
         chosen = self.definition.statistics
         return {
             **environment(),
+            "key": self.key,
             "models": models,
             "snapshot": {key: self.snapshot.facts[key] for key in ("versions", "documents", "chunks", "published_at")},
             "started": self.started.isoformat(timespec="seconds"),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -92,7 +93,10 @@ IN_JSON = {"metrics": "metrics", "comparisons": "comparisons", "budget_use": "bu
 
 @dataclass(eq=False)
 class Results:
-    """Frames by name (see `COLUMNS`) and the facts around them. `failures` is empty when every stage ran through."""
+    """Frames by name (see `COLUMNS`) and the facts around them. `failures` is empty when every stage ran through.
+
+    runs: ranked documents with scores, by run and query id; results that were read from `folder` leave them there.
+    """
 
     metrics: pd.DataFrame
     comparisons: pd.DataFrame
@@ -113,6 +117,7 @@ class Results:
     failures: list[dict[str, Any]]
     provenance: dict[str, Any]
     runs: dict[str, dict[str, list[tuple[str, float]]]] = field(default_factory=dict)
+    folder: Path | None = None
 
     def table(self, budget: str = "main", group: str = "all") -> pd.DataFrame:
         """Variants by metrics, the form that a notebook prints."""
@@ -128,8 +133,11 @@ class Results:
         (folder / "results.json").unlink(missing_ok=True)
         (folder / "tables").mkdir(exist_ok=True)
         (folder / "runs").mkdir(exist_ok=True)
-        for stale in (*(folder / "runs").glob("*.trec"), *(folder / "tables").glob("*.parquet")):
-            stale.unlink()
+        if self.folder is None or self.folder.resolve() != folder.resolve():
+            for stale in (*(folder / "runs").glob("*.trec"), *(folder / "tables").glob("*.parquet")):
+                stale.unlink()
+            for kept in sorted((self.folder / "runs").glob("*.trec")) if self.folder else ():
+                shutil.copyfile(kept, folder / "runs" / kept.name)
         for name in COLUMNS:
             getattr(self, name).to_parquet(folder / "tables" / f"{name}.parquet", index=False)
         for name, run in self.runs.items():
@@ -183,7 +191,7 @@ class Results:
         )
         if missing := [name for name in names if name not in data]:
             raise RagLabError(f"{path}: lacks '{missing[0]}'; run the experiment again")
-        return cls(**frames, **{name: data[name] for name in names})
+        return cls(**frames, **{name: data[name] for name in names}, folder=Path(folder))
 
 
 def frame(name: str, rows: list[dict[str, Any]]) -> pd.DataFrame:

@@ -1,16 +1,25 @@
-"""A run as the command line does it: results, report and MLflow in one folder."""
+"""A run as the command line does it: results, report and MLflow, written to one folder.
+
+What a finished run left in the store is copied and not made again: results, reports, and the MLflow run.
+"""
 
 from __future__ import annotations
 
+import json
+import shutil
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from rag_lab.definition import Experiment
 from rag_lab.experiment import run
 from rag_lab.progress import Progress
+from rag_lab.provenance import code_digest
 from rag_lab.reports.terminal import print_summary
-from rag_lab.terminal import print_written, stdout
+from rag_lab.results import Results
+from rag_lab.store import Store, digest
+from rag_lab.terminal import print_written
 
 
 def run_session(
@@ -24,19 +33,51 @@ def run_session(
     results.save(folder)
     written = {"results": str(folder / "results.json")}
     if report:
-        from rag_lab import reports
-
-        with Progress(shown) as bars:
-            bars.update("report", 0, 1)
-            paths = reports.write(results, folder)
-        written |= {f"report ({name})": str(paths[name]) for name in reports.FORMATS}
-    print_summary(results, stdout())
+        paths = _write_report(results, folder, shown)
+        written |= {f"report ({name})": str(path) for name, path in paths.items()}
+    print_summary(results)
     if track:
-        from rag_lab import tracking
-
-        with Progress(shown) as bars:
-            bars.update("MLflow", 0, 1)
-            tracking.log(results, folder, [folder / f"report.{name}" for name in reports.FORMATS] if report else ())
-        written["MLflow (rag-lab ui)"] = tracking.tracking_uri()
+        written["MLflow (rag-lab ui)"] = _track(results, folder, report, shown)
     print_written(written)
     return results.failures
+
+
+def _identity(results: Results) -> list[Any]:
+    """What decides a report or an MLflow run beside the code that makes it."""
+    return [results.provenance["key"], results.provenance.get("experiment_file"), results.provenance["finished"]]
+
+
+def _write_report(results: Results, folder: Path, shown: bool) -> dict[str, Path]:
+    """Make the report, or copy the one that was made of these results before."""
+    from rag_lab import reports
+
+    def make(at: Path) -> Mapping[str, Any] | None:
+        with Progress(shown) as bars:
+            bars.update("report", 0, 1)
+            reports.write(results, at)
+        return None
+
+    kept = Store.default().publish("reports", digest(_identity(results), code_digest()), make)
+    (folder / "figures").mkdir(parents=True, exist_ok=True)
+    for file in sorted((kept / "figures").iterdir()):
+        shutil.copyfile(file, folder / "figures" / file.name)
+    paths = {name: folder / f"report.{name}" for name in reports.FORMATS}
+    for path in paths.values():
+        shutil.copyfile(kept / path.name, path)
+    return paths
+
+
+def _track(results: Results, folder: Path, report: bool, shown: bool) -> str:
+    """Log to MLflow unless these results are there already; return the store's address."""
+    from rag_lab import tracking
+
+    uri = tracking.tracking_uri()
+    store, key = Store.default(), digest(_identity(results), uri, report)
+    done = store.read("tracked", key, "run.json")
+    if done is None or not tracking.store_exists(uri):
+        with Progress(shown) as bars:
+            bars.update("MLflow", 0, 1)
+            files = [folder / f"report.{name}" for name in ("html", "pdf")] if report else []
+            run_id = tracking.log(results, folder, files)
+        store.write("tracked", key, "run.json", json.dumps({"uri": uri, "run_id": run_id}).encode())
+    return uri

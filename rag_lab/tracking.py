@@ -70,6 +70,12 @@ def tracking_uri(folder: Path | None = None) -> str:
     return os.environ.get(ADDRESS) or f"{SQLITE}{(folder or Path.cwd()).resolve() / 'mlruns' / 'mlflow.db'}"
 
 
+def store_exists(uri: str) -> bool:
+    """False when `uri` is a SQLite file that is not there; a server is taken to be there."""
+    database = _database(uri)
+    return database is None or database.is_file()
+
+
 def ui_command(folder: Path | None = None, port: int = 5000) -> list[str]:
     """The command that opens the store in MLflow's pages at ``http://127.0.0.1:PORT``.
 

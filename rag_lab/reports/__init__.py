@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rag_lab.contracts import RagLabError
+from rag_lab.store import write_atomically
 
 if TYPE_CHECKING:
     from rag_lab.results import Results
@@ -37,25 +36,15 @@ def write(results: Results, folder: str | Path, formats: Sequence[str] = FORMATS
     vectors = {name: svg for name, (svg, _) in drawn.items()}
     written: dict[str, Path] = {}
     for name, (svg, png) in drawn.items():
-        written[f"figures/{name}"] = _replace(target / "figures" / f"{name}.svg", svg)
-        _replace(target / "figures" / f"{name}.png", png)
+        written[f"figures/{name}"] = _put(target / "figures" / f"{name}.svg", svg)
+        _put(target / "figures" / f"{name}.png", png)
     if "html" in formats:
-        written["html"] = _replace(target / "report.html", html.render(document, vectors).encode("utf-8"))
+        written["html"] = _put(target / "report.html", html.render(document, vectors).encode("utf-8"))
     if "pdf" in formats:
-        written["pdf"] = _replace(target / "report.pdf", pdf.render(document, vectors))
+        written["pdf"] = _put(target / "report.pdf", pdf.render(document, vectors))
     return written
 
 
-def _replace(path: Path, content: bytes) -> Path:
-    """Write beside the target, then rename over it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        Path(name).chmod(0o644)
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+def _put(path: Path, content: bytes) -> Path:
+    write_atomically(path, content)
     return path
