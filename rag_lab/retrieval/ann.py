@@ -49,7 +49,7 @@ def build(vectors: VectorArray, factory: str, seed: int) -> Any:
     faiss = _faiss()
     try:
         index = faiss.index_factory(vectors.shape[1], factory, faiss.METRIC_INNER_PRODUCT)
-        _seed(index, seed)
+        _prepare(index, seed)
         with _one_thread():
             index.train(vectors)
             index.add(vectors)
@@ -120,8 +120,8 @@ def _parameters(index: Any, breadth: int, selector: Any) -> Any:
     return faiss.SearchParameters(sel=selector)
 
 
-def _seed(index: Any, seed: int) -> None:
-    """Seed everything in the index that draws: clustering, codes, levels of the graph."""
+def _prepare(index: Any, seed: int) -> None:
+    """Seed what draws at random (clustering, codes, levels of the graph), and leave out training nobody uses."""
     faiss = _faiss()
     inner = _innermost(index)
     for clustering in (getattr(inner, "cp", None), getattr(getattr(inner, "pq", None), "cp", None)):
@@ -129,6 +129,9 @@ def _seed(index: Any, seed: int) -> None:
             clustering.seed = seed
             # Too few vectors are the business of `fit_factory`; FAISS would only print a warning.
             clustering.min_points_per_centroid = 1
+    if hasattr(inner, "do_polysemous_training"):
+        # Polysemous codes take most of the training time, and serve a kind of search that is not used here.
+        inner.do_polysemous_training = False
     if isinstance(inner, faiss.IndexHNSW):
         inner.hnsw.rng = faiss.RandomGenerator(seed)
 

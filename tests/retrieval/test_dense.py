@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -261,24 +260,3 @@ for _ in range(2):
 def test_libraries_that_bring_their_own_openmp_live_in_one_process(order):
     done = subprocess.run([sys.executable, "-c", ORDERS[order] + TOGETHER], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, "[0, 2, 1, 3]\n" * 2), done.stderr
-
-
-@pytest.mark.slow
-@pytest.mark.shared
-def test_scifact_is_searched_as_the_published_figure_says(shared_data: Path):
-    from rag_lab.retrieval.encoders import embed_passages, embed_queries, load_encoder
-
-    folder = shared_data / "scifact"
-    passages = [json.loads(line) for line in (folder / "corpus.jsonl").open(encoding="utf-8")]
-    questions = {q["_id"]: q["text"] for q in map(json.loads, (folder / "queries.jsonl").open(encoding="utf-8"))}
-    judged = [line.split("\t") for line in (folder / "qrels" / "test.tsv").read_text().splitlines()[1:]]
-    relevant = {query: {doc for q, doc, grade in judged if q == query and int(grade) > 0} for query, _, _ in judged}
-    encoder = load_encoder("minilm")
-    index = DenseIndex.build(embed_passages(encoder, [f"{p['title']} {p['text']}" for p in passages]))
-    ranking = index.search(embed_queries(encoder, [questions[q] for q in relevant]), 10).ranking
-    gains = []
-    for i, documents in enumerate(relevant.values()):
-        hits = np.array([passages[row]["_id"] in documents for row in ranking.of(i)])
-        discount = 1 / np.log2(np.arange(2, 12))
-        gains.append((hits * discount).sum() / discount[: len(documents)].sum())
-    assert np.mean(gains) == pytest.approx(0.6451, abs=0.003)
