@@ -445,6 +445,10 @@ class Calibrated(Generator, Protocol):
         """The same generator with this threshold; None never abstains for want of confidence."""
         ...
 
+    def with_background(self, texts: Sequence[str]) -> Calibrated:
+        """The same generator with words weighed by how rare they are in `texts`."""
+        ...
+
 
 class Encoder(Protocol):
     """Maps texts to unit vectors. `version` identifies weights and settings; vectors of two versions never meet."""

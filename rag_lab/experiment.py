@@ -30,6 +30,7 @@ from rag_lab.contracts import (
 from rag_lab.corpus.chunking import load_chunker
 from rag_lab.corpus.snapshot import ChunkTable, Snapshot, publish
 from rag_lab.definition import MAIN, Experiment
+from rag_lab.generation import load_generator
 from rag_lab.metrics.answers import check_answers, contains
 from rag_lab.metrics.ranking import check_overlap
 from rag_lab.metrics.summary import Settings
@@ -188,23 +189,31 @@ class _Run:
         return languages.pop() if languages in ({"en"}, {"zh"}) else "multilingual"
 
     @cached_property
-    def uncalibrated(self) -> Generator:
+    def loaded(self) -> Generator:
         """The generator as it is loaded; without generation, the extractive reader's tokenizer counts tokens."""
-        from rag_lab.generation import load_generator
-
         settings = self.definition.generator
-        return (
-            load_generator("extractive")
-            if settings.name == "none"
-            else load_generator(settings.name, **settings.options)
-        )
+        return load_generator("extractive") if not self.generates else load_generator(settings.name, **settings.options)
+
+    @property
+    def generates(self) -> bool:
+        """Whether the experiment asks for answers."""
+        return self.definition.generator.name != "none"
 
     @property
     def calibrates(self) -> bool:
         """Whether the generator abstains by a threshold that has to be chosen."""
-        settings = self.definition.generator
-        abstains = isinstance(self.uncalibrated, Calibrated) and settings.options.get("threshold") is None
-        return settings.name != "none" and abstains
+        given = self.definition.generator.options.get("threshold")
+        return self.generates and isinstance(self.loaded, Calibrated) and given is None
+
+    @cached_property
+    def uncalibrated(self) -> Generator:
+        """The generator, with words weighed by the whole corpus if it is one that weighs them.
+
+        So a confidence means the same in every context, and one threshold serves all variants.
+        """
+        if not (self.calibrates and isinstance(self.loaded, Calibrated)):
+            return self.loaded
+        return self.loaded.with_background([document.text for document in self.dataset.documents])
 
     @cached_property
     def generator(self) -> Generator:
@@ -266,7 +275,7 @@ class _Run:
             snapshot=self.snapshot,
             scopes=self.snapshot.scopes(requests),
             generator=generator,
-            generates=self.definition.generator.name != "none",
+            generates=self.generates,
             prices=self.prices,
             store=self.store,
             key=digest(self.snapshot.id, plain, code_digest(RESULT_CODE)),
@@ -341,8 +350,7 @@ class _Run:
         """Metrics that no variant has, with the reason."""
         known = self.dataset.not_measured()
         scored = {name for one in judged for name in one.scores}
-        generates = self.definition.generator.name != "none"
-        reason = "no variant could be scored on it" if generates else "the experiment generates no answers"
+        reason = "no variant could be scored on it" if self.generates else "the experiment generates no answers"
         return {name: known.get(name, reason) for name in self.metric_names if name not in scored}
 
     def _check_languages(self) -> None:

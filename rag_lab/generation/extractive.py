@@ -35,7 +35,7 @@ from rag_lab.generation.answer_types import answer_type, differ
 from rag_lab.generation.dates import announces, mentioned_dates
 from rag_lab.generation.prompts import block, language
 from rag_lab.generation.sentences import split_sentences
-from rag_lab.generation.support import COEFFICIENTS, Similarity, Support, measure
+from rag_lab.generation.support import COEFFICIENTS, Similarity, Support, background_idf, measure
 from rag_lab.generation.terms import count_tokens, token_ends
 
 CONFLICT_MARGIN = 0.15
@@ -92,6 +92,12 @@ class ExtractiveReader:
         other.threshold = threshold
         other.version = other._version()
         return other
+
+    def with_background(self, texts: Sequence[str]) -> ExtractiveReader:
+        """The same reader with words weighed by how rare they are in `texts`; background weights given before stay."""
+        if self._idf is not None:
+            return self
+        return ExtractiveReader(self.threshold, background_idf(texts), self._similarity and self._similarity.encoder)
 
     def count_tokens(self, texts: Sequence[str]) -> IntArray:
         """Words, Han characters and punctuation marks of each text, ``[n]``."""
