@@ -38,7 +38,7 @@ from rag_lab.progress import Progress
 from rag_lab.provenance import RESULT_CODE, code_digest, environment
 from rag_lab.results import Results
 from rag_lab.retrieval.encoders import Embeddings, embed_queries, load_encoder
-from rag_lab.scoring import Judged, Scorer
+from rag_lab.scoring import Judged, Scorer, notes_of
 from rag_lab.store import Store, digest
 from rag_lab.variants import BASELINES, load_variant
 from rag_lab.variants.execute import Memory, run_variant
@@ -338,7 +338,7 @@ class _Run:
             warnings=list(dict.fromkeys(self.warnings)),
             calibration=self.calibration,
             failures=failures,
-            provenance=self._provenance(batch, time.perf_counter() - clock),
+            provenance=self._provenance(batch, time.perf_counter() - clock) | {"notes": notes_of(judged)},
             runs={_run_name(one): one.run for one in judged if one.run},
         )
 

@@ -263,6 +263,21 @@ class Scorer:
         return rows
 
 
+def notes_of(judged: Sequence[Judged]) -> list[str]:
+    """What a reader of the figures should know, each said once with the metrics and variants that it is about."""
+    about: dict[str, tuple[list[str], list[str]]] = {}
+    for one in judged:
+        named = [(name, note) for name, scores in one.scores.items() for note in scores.notes]
+        for name, note in [*named, *(("funnel", note) for note in one.notes)]:
+            names, variants = about.setdefault(note, ([], []))
+            names.append(name)
+            variants.append(one.variant)
+    return [
+        f"{', '.join(dict.fromkeys(names))} ({', '.join(dict.fromkeys(variants))}): {note}"
+        for note, (names, variants) in about.items()
+    ]
+
+
 def _pool(state: State) -> Ranking:
     """All candidates of all channels, as one ranking without meaning in its order."""
     rankings = list(state.channels.values())

@@ -97,7 +97,8 @@ class ExtractiveReader:
         """The same reader with words weighed by how rare they are in `texts`; background weights given before stay."""
         if self._idf is not None:
             return self
-        return ExtractiveReader(self.threshold, background_idf(texts), self._similarity and self._similarity.encoder)
+        encoder = self._similarity.encoder if self._similarity else None
+        return ExtractiveReader(self.threshold, background_idf(texts), encoder)
 
     def count_tokens(self, texts: Sequence[str]) -> IntArray:
         """Words, Han characters and punctuation marks of each text, ``[n]``."""
