@@ -85,17 +85,16 @@ class Ledger:
             return np.full(self.size, np.inf)
         return np.maximum(0.0, cap - self.spent[resource]).astype(np.float64)
 
-    def grant(self, stage: str, resource: str, wanted: npt.ArrayLike, share: float = 1.0) -> npt.NDArray[np.int64]:
-        """Whole units that a stage may spend, at most `wanted` and at most `share` of the room; a cut is recorded."""
+    def grant(self, resource: str, wanted: npt.ArrayLike, share: float = 1.0) -> npt.NDArray[np.int64]:
+        """Whole units that a stage may spend, at most `wanted` and at most `share` of the room, ``[size]``."""
         want = np.broadcast_to(np.asarray(wanted, dtype=np.int64), (self.size,))
-        granted = np.minimum(want, np.floor(np.minimum(self.room(resource) * share, 2**62))).astype(np.int64)
-        self.curtail(stage, resource, want, granted)
-        return granted
+        return np.minimum(want, np.floor(np.minimum(self.room(resource) * share, 2**62))).astype(np.int64)
 
-    def curtail(self, stage: str, resource: str, wanted: npt.NDArray[Any], granted: npt.NDArray[Any]) -> None:
-        """Record each question for which the stage did less than it wanted."""
-        for i in np.flatnonzero(granted < wanted):
-            self.curtailments[i].append(Curtailment(stage, resource, float(wanted[i]), float(granted[i])))
+    def curtail(self, stage: str, resource: str, wanted: npt.ArrayLike, granted: npt.NDArray[Any]) -> None:
+        """Record each question for which the stage did less than it wanted, for want of the resource."""
+        want = np.broadcast_to(np.asarray(wanted), granted.shape)
+        for i in np.flatnonzero(granted < want).tolist():
+            self.curtailments[i].append(Curtailment(stage, resource, float(want[i]), float(granted[i])))
 
     def spend(self, resource: str, amount: npt.NDArray[Any]) -> None:
         """Book what was used; spending a stoppable resource above its cap is a fault of the stage and raises."""

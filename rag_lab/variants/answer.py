@@ -101,8 +101,8 @@ class Generate(Stage):
         """Tokens granted for each answer, calls granted, and room for the prompt."""
         ledger, calls = state.ledger, state.batch.generator.calls
         return {
-            "output_tokens": ledger.grant(self.name, "output_tokens", self.output_tokens),
-            "llm_calls": ledger.grant(self.name, "llm_calls", calls),
+            "output_tokens": ledger.grant("output_tokens", self.output_tokens),
+            "llm_calls": ledger.grant("llm_calls", calls),
             "context_tokens": np.minimum(ledger.room("context_tokens"), OPEN_CONTEXT).astype(np.int64),
         }
 
@@ -129,17 +129,21 @@ class Generate(Stage):
             batch.progress(self.name, len(done), batch.size)
         return Output(tuple(done), np.array([completion.ms for completion in done]))
 
-    def apply(self, state: State, plan: Plan, output: Output, key: str) -> None:  # noqa: ARG002 - one interface
+    def apply(self, state: State, plan: Plan, output: Output, key: str) -> None:
         """Book tokens and calls; a question that the generator could not finish is failed."""
         completions: tuple[Completion, ...] = output.payload  # type: ignore[assignment]
         state.completions = completions
         state.keys["completions"] = key
         prompt = np.array([completion.prompt_tokens for completion in completions], dtype=np.float64)
         answer = np.array([completion.output_tokens for completion in completions], dtype=np.float64)
-        state.ledger.spend("context_tokens", prompt)
-        state.ledger.spend("output_tokens", answer)
-        state.ledger.spend("llm_calls", np.array([completion.llm_calls for completion in completions]))
-        state.ledger.spend("usd", state.batch.prices.tokens(state.batch.generator.name, prompt, answer))
+        ledger = state.ledger
+        capped = answer >= plan["output_tokens"]
+        ledger.curtail(self.name, "output_tokens", np.where(capped, self.output_tokens, 0), plan["output_tokens"])
+        ledger.curtail(self.name, "llm_calls", state.batch.generator.calls, plan["llm_calls"])
+        ledger.spend("context_tokens", prompt)
+        ledger.spend("output_tokens", answer)
+        ledger.spend("llm_calls", np.array([completion.llm_calls for completion in completions]))
+        ledger.spend("usd", state.batch.prices.tokens(state.batch.generator.name, prompt, answer))
         for i, completion in enumerate(completions):
             if isinstance(completion.outcome, Failure):
                 state.failures.setdefault(i, completion.outcome)

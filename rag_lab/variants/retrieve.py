@@ -26,14 +26,17 @@ class Channel(Stage):
     def plan(self, state: State) -> Plan:
         """Candidates granted; channels of one variant share the room equally."""
         share = 1 / max(1, state.channels_left)
-        return {"depth": state.ledger.grant(self.name, "candidates", self.depth, share)}
+        return {"depth": state.ledger.grant("candidates", self.depth, share)}
 
-    def apply(self, state: State, plan: Plan, output: Output, key: str) -> None:  # noqa: ARG002 - one interface
-        """Book the candidates drawn."""
+    def apply(self, state: State, plan: Plan, output: Output, key: str) -> None:
+        """Book the candidates drawn. A channel that ran dry before its cap was not cut by it."""
         ranking = output.payload
         assert isinstance(ranking, Ranking)
         state.channels_left -= 1
-        state.ledger.spend("candidates", np.bincount(ranking.query, minlength=ranking.size))
+        drawn = np.bincount(ranking.query, minlength=ranking.size)
+        state.ledger.spend("candidates", drawn)
+        capped = drawn >= plan["depth"]
+        state.ledger.curtail(self.name, "candidates", np.where(capped, self.depth, plan["depth"]), plan["depth"])
         state.channels[self.name] = ranking
         state.keys[self.name] = state.keys["ranking"] = key
 
@@ -85,7 +88,8 @@ class Dense(Channel):
         queries, encoding_ms = batch.query_vectors()
         index = batch.snapshot.dense(self.index)
         ms = encoding_ms.copy()
-        parts = []
+        nothing = Ranking.from_scores(self.name, batch.size, [], [], [])
+        parts = [(nothing.query, nothing.chunk, nothing.score)]
         for number, scope in enumerate(batch.scopes.scopes):
             members = batch.scopes.members(number)
             started = time.perf_counter()

@@ -47,7 +47,7 @@ def make_documents() -> list[Document]:
     ]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class House:
     """The corpus as a snapshot, and what a batch needs."""
 

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from rag_lab import records
 from rag_lab.budgets import Budget
 from rag_lab.contracts import Principal, RagLabError, Ranking, Request
-from rag_lab.retrieval.dense import exact_search
+from rag_lab.retrieval.dense import DenseIndex
+from rag_lab.retrieval.encoders import Embeddings
 from rag_lab.store import Store
 from rag_lab.variants import load_variant
 from rag_lab.variants.execute import Memory, run_variant
@@ -84,9 +85,12 @@ def test_nothing_forbidden_leaves_and_the_permitted_rank_as_if_alone(house, draw
             assert not any(f"{ids[row]}#0" in written for row in np.flatnonzero(~allowed[i]))
     vectors = batch.query_vectors()[0].vectors
     index = house.snapshot.dense("Flat")
+    card = (house.encoder.name, house.encoder.version)
     for i, mine in enumerate(allowed):
-        alone = exact_search(vectors[i : i + 1], index.vectors, depth, np.flatnonzero(mine)) if mine.any() else None
-        assert states["dense"].ranking.of(i).tolist() == ([] if alone is None else alone.chunk.tolist())
+        alone = DenseIndex.build(Embeddings(index.vectors[mine], *card)).search(
+            Embeddings(vectors[i : i + 1], *card), depth
+        )
+        assert states["dense"].ranking.of(i).tolist() == np.flatnonzero(mine)[alone.ranking.chunk].tolist()
         everything = house.snapshot.bm25.search([asked[i].query], 60, None)
         expected = [row for row in everything.row.tolist() if mine[row]][:depth]
         assert states["bm25"].ranking.of(i).tolist() == expected
