@@ -23,6 +23,7 @@ from rag_lab.contracts import (
     Source,
 )
 from rag_lab.datasets import Dataset
+from rag_lab.metrics.ann import neighbour_recall
 from rag_lab.metrics.cost import latency
 from rag_lab.metrics.evidence import Evidence
 from rag_lab.metrics.funnel import Collection, Passed, funnel, shares
@@ -32,6 +33,7 @@ from rag_lab.metrics.stats import holm
 from rag_lab.metrics.summary import Settings, differences, summarise
 from rag_lab.results import frame
 from rag_lab.variants import BASELINES
+from rag_lab.variants.retrieve import NEIGHBOURS
 from rag_lab.variants.stage import State
 
 if TYPE_CHECKING:
@@ -102,6 +104,9 @@ class Scorer:
             self.texts,
         )
         scores = metrics.evaluate(self.metric_names, observation)
+        if state.exact_neighbours is not None:
+            near = neighbour_recall(state.channels["dense"], state.exact_neighbours, NEIGHBOURS)
+            scores[near.metric] = near
         lost, notes = self._funnel(state, observation, scores)
         over = np.zeros(len(self.questions), dtype=bool)
         for flags in state.ledger.over().values():
@@ -144,6 +149,10 @@ class Scorer:
             "timings": frame("timings", _timing_rows(judged)),
         }
 
+    def _measured(self, judged: Sequence[Judged]) -> list[str]:
+        """The metrics asked for, then those that come with an approximate index."""
+        return list(dict.fromkeys([*self.metric_names, *(name for one in judged for name in one.scores)]))
+
     def _groups(self) -> dict[str, BoolArray]:
         of = np.array([question.group for question in self.questions], dtype=object)
         names = sorted(set(of.tolist()) - {ALL})
@@ -154,7 +163,7 @@ class Scorer:
         for group, members in self._groups().items():
             entries = [
                 (one, name, one.scores[name])
-                for name in self.metric_names
+                for name in self._measured(judged)
                 for one in judged
                 if name in one.scores and (one.scores[name].eligible & members).any()
             ]
@@ -184,7 +193,7 @@ class Scorer:
         rows: list[dict[str, Any]] = []
         for budget in dict.fromkeys(one.budget for one in judged):
             mine = {one.variant: one for one in judged if one.budget == budget}
-            for name in self.metric_names:
+            for name in self._measured(judged):
                 if baseline not in mine or name not in mine[baseline].scores:
                     continue
                 base = mine[baseline].scores[name]

@@ -73,6 +73,15 @@ class DenseIndex:
     def note(self) -> str:
         return self.card.note
 
+    @property
+    def exact(self) -> bool:
+        """Whether a search compares every permitted row."""
+        return self._index is None
+
+    def exactly(self) -> DenseIndex:
+        """The same vectors without the approximate index: what its neighbours are measured against."""
+        return DenseIndex(self.card, self.vectors)
+
     @classmethod
     def build(cls, passages: Embeddings, factory: str = "Flat", seed: int = 0) -> DenseIndex:
         """Index `passages` by a FAISS factory string: "Flat" (exact), "HNSW32", "IVF64,PQ48", ...

@@ -6,11 +6,15 @@ import time
 from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 from pydantic import Field
 
 from rag_lab.contracts import Ranking
+from rag_lab.retrieval.dense import DenseIndex
 from rag_lab.retrieval.encoders import Embeddings
 from rag_lab.variants.stage import Batch, Output, Plan, Stage, State, Step, check_scope, register
+
+NEIGHBOURS = 10
 
 
 class Channel(Stage):
@@ -85,23 +89,41 @@ class Dense(Channel):
     def compute(self, state: State, plan: Plan, key: str) -> Output:  # noqa: ARG002 - one interface
         """Encode the questions once for all variants, then search within each caller's scope."""
         batch = state.batch
-        queries, encoding_ms = batch.query_vectors()
+        encoding_ms = batch.query_vectors()[1]
         index = batch.snapshot.dense(self.index)
-        ms = encoding_ms.copy()
+        ranking, ms = self._search(batch, index, plan["depth"])
+        facts: dict[str, npt.NDArray[Any]] = {}
+        if not index.exact:
+            near = self._search(batch, index.exactly(), np.full(batch.size, NEIGHBOURS))[0]
+            facts = {"exact_query": near.query, "exact_chunk": near.chunk, "exact_score": near.score}
+        return Output(ranking, encoding_ms + ms, facts)
+
+    def _search(
+        self, batch: Batch, index: DenseIndex, depth: npt.NDArray[np.int64]
+    ) -> tuple[Ranking, npt.NDArray[np.float64]]:
+        """The best rows of each question, and its share of the time in ms."""
+        queries = batch.query_vectors()[0]
+        ms = np.zeros(batch.size)
         nothing = Ranking.from_scores(self.name, batch.size, [], [], [])
         parts = [(nothing.query, nothing.chunk, nothing.score)]
         for number, scope in enumerate(batch.scopes.scopes):
             members = batch.scopes.members(number)
             started = time.perf_counter()
-            allowed = None if scope.whole else scope.rows
-            depth = int(plan["depth"][members].max(initial=0))
             mine = Embeddings(queries.vectors[members], queries.encoder, queries.version)
-            found = index.search(mine, depth, allowed).ranking
-            ms[members] += (time.perf_counter() - started) * 1000 / max(1, len(members))
+            allowed = None if scope.whole else scope.rows
+            found = index.search(mine, int(depth[members].max(initial=0)), allowed).ranking
+            ms[members] = (time.perf_counter() - started) * 1000 / max(1, len(members))
             parts.append((members[found.query], found.chunk, found.score))
         query, row, score = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
         ranking = Ranking.from_scores(self.name, batch.size, query, row, score)
-        return Output(check_scope(batch, ranking.top(plan["depth"])), ms)
+        return check_scope(batch, ranking.top(depth)), ms
+
+    def apply(self, state: State, plan: Plan, output: Output, key: str) -> None:
+        """Book the candidates, and keep the exact neighbours where the index is approximate."""
+        super().apply(state, plan, output, key)
+        if "exact_query" in output.facts:
+            query, chunk, score = (output.facts[f"exact_{name}"] for name in ("query", "chunk", "score"))
+            state.exact_neighbours = Ranking.from_scores(self.name, state.batch.size, query, chunk, score)
 
 
 @register

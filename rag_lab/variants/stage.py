@@ -88,6 +88,7 @@ class Ran:
 class State:
     """How far one variant has come with a batch under one budget. `answer_tokens`: room wanted for each answer.
 
+    exact_neighbours: what exact search ranks first where the variant uses an approximate index.
     looked_at: how many entries of the ranking the assembly went through, ``[size]``; what ranks lower was cut.
     """
 
@@ -99,6 +100,7 @@ class State:
     fused: Ranking | None = None
     contexts: tuple[Context, ...] | None = None
     looked_at: npt.NDArray[np.int64] | None = None
+    exact_neighbours: Ranking | None = None
     completions: tuple[Completion, ...] | None = None
     keys: dict[str, str] = field(default_factory=dict)
     ran: list[Ran] = field(default_factory=list)

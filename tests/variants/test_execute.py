@@ -142,3 +142,14 @@ def test_outputs_survive_the_disk() -> None:
     assert kept.payload.ranks["bm25"].tolist() == [1, 2]
     assert kept.ms.tolist() == [1.0, 2.0]
     assert kept.facts["looked_at"].tolist() == [1, 1]
+
+
+def test_an_approximate_index_is_measured_against_exact_search(house, ask, store) -> None:
+    batch = house.batch([ask("pump valve", 1), ask("brake axle", 2)], store)
+    near = load_variant("near", [{"dense": {"index": "HNSW8", "depth": 5}}, "assemble", "generate"])
+    state = run_variant(near, batch, Budget(), Memory())
+    exact = run_variant(load_variant("dense"), batch, Budget(), Memory())
+    assert exact.exact_neighbours is None
+    for i in range(2):
+        assert state.exact_neighbours.of(i).tolist() == exact.ranking.of(i)[:10].tolist()
+    assert state.ranking.rank.max() == 5
