@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -14,8 +14,9 @@ from rag_lab.contracts import IntArray, RagLabError, Span, batches
 from rag_lab.retrieval.encoders.recipe import Recipe, file_digest
 from rag_lab.retrieval.encoders.texts import VectorArray, encode_distinct, progress_bar
 from rag_lab.retrieval.encoders.tokens import TokenMap
+from rag_lab.retrieval.encoders.workers import each_on_one_thread
 
-TEXTS_A_CALL = 32
+TEXTS_A_CALL = 8
 
 # The languages that the model card of multilingual-e5-small lists.
 _CODES = (
@@ -53,18 +54,21 @@ class E5Encoder:
 
     def encode_queries(self, texts: Sequence[str]) -> VectorArray:
         """Unit vectors, ``[n, 384]``."""
-        return encode_distinct(texts, self._engine.query, self.name, self.dimension)
+        return self._encode(texts, self._engine.query, False)
 
     def encode_passages(self, texts: Sequence[str], progress: bool = False) -> VectorArray:
         """Unit vectors, ``[n, 384]``."""
+        return self._encode(texts, self._engine.passage, progress)
 
+    def _encode(self, texts: Sequence[str], engine: Callable[[list[str]], VectorArray], progress: bool) -> VectorArray:
         def encode(distinct: list[str]) -> VectorArray:
-            vectors = np.empty((len(distinct), self.dimension), dtype=np.float32)
+            calls = [distinct[part] for part in batches(len(distinct), TEXTS_A_CALL)]
+            vectors: list[VectorArray] = []
             with progress_bar("Encoding passages", len(distinct), progress) as advance:
-                for block in batches(len(distinct), TEXTS_A_CALL):
-                    vectors[block] = self._engine.passage(distinct[block])
-                    advance(block.stop - block.start)
-            return vectors
+                for part in each_on_one_thread(engine, calls):
+                    vectors.append(part)
+                    advance(len(part))
+            return np.concatenate(vectors)
 
         return encode_distinct(texts, encode, self.name, self.dimension)
 

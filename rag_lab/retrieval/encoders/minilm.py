@@ -14,12 +14,13 @@ from rag_lab.retrieval.encoders.precision import Precision, fast_precision
 from rag_lab.retrieval.encoders.recipe import Recipe, file_digest
 from rag_lab.retrieval.encoders.texts import VectorArray, encode_distinct, progress_bar
 from rag_lab.retrieval.encoders.tokens import TokenMap
+from rag_lab.retrieval.encoders.workers import each_on_one_thread
 
 if TYPE_CHECKING:
     from rag_lab.retrieval.encoders.packed import PackedBert
 
 MAX_TOKENS = 256
-TOKENS_A_BATCH = 4096
+TOKENS_A_BATCH = 2048
 TEXTS_A_BLOCK = 4096
 
 
@@ -70,8 +71,9 @@ class MiniLMEncoder:
         """Unit vectors, ``[n, 384]``."""
 
         def encode(distinct: list[str]) -> VectorArray:
-            tokens = self._tokenizer.encode_batch_fast(distinct)
-            return np.concatenate([self._exact.mean([encoding.ids]).numpy() for encoding in tokens])
+            model = self._exact
+            alone = [[encoding.ids] for encoding in self._tokenizer.encode_batch_fast(distinct)]
+            return np.concatenate([vectors.numpy() for vectors in each_on_one_thread(model.mean, alone)])
 
         return encode_distinct(texts, encode, self.name, self.dimension)
 
@@ -79,13 +81,16 @@ class MiniLMEncoder:
         """Unit vectors, ``[n, 384]``."""
 
         def encode(distinct: list[str]) -> VectorArray:
+            model = self._fast
             vectors = np.empty((len(distinct), self.dimension), dtype=np.float32)
             with progress_bar("Encoding passages", len(distinct), progress) as advance:
                 for block in batches(len(distinct), TEXTS_A_BLOCK):
                     ids = [encoding.ids for encoding in self._tokenizer.encode_batch_fast(distinct[block])]
-                    for batch in length_batches([len(tokens) for tokens in ids], self.batch_tokens):
-                        vectors[block][batch] = self._fast.mean([ids[i] for i in batch]).numpy()
-                        advance(len(batch))
+                    groups = length_batches([len(tokens) for tokens in ids], self.batch_tokens)
+                    means = each_on_one_thread(model.mean, ([ids[i] for i in group] for group in groups))
+                    for group, mean in zip(groups, means, strict=True):
+                        vectors[block][group] = mean.numpy()
+                        advance(len(group))
             return vectors
 
         return encode_distinct(texts, encode, self.name, self.dimension)
