@@ -6,7 +6,7 @@ import hashlib
 import platform
 import shlex
 import sys
-from collections.abc import Sequence
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 
@@ -29,8 +29,9 @@ PACKAGES = (
 RESULT_CODE = ("budgets.py", "context.py", "contracts.py", "corpus", "generation", "retrieval", "variants")
 
 
-def code_digest(parts: Sequence[str] = ("",)) -> str:
-    """A digest of this package's source files below `parts`; all of them by default."""
+@cache
+def code_digest(parts: tuple[str, ...] = ("",)) -> str:
+    """A digest of this package's source files below `parts`; all of them by default. Read once a process."""
     root = Path(__file__).parent
     total = hashlib.sha256()
     for part in parts:
