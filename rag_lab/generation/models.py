@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from rag_lab.contracts import RagLabError
+from rag_lab.retrieval.encoders.precision import fast_precision
 from rag_lab.store import Store, file_digest
 
 SMOLLM2 = "smollm2"
@@ -105,9 +106,9 @@ def _unpack(file: Path, folder: Path) -> dict[str, Any]:
 
 
 def _dtype(name: str, device: str) -> str:
-    """float32 on a CPU, where a question's answer must not depend on its batch; bfloat16 on an accelerator."""
+    """ "auto" takes bfloat16 where the processor has instructions for it, else float32."""
     if name == "auto":
-        return "float32" if device == "cpu" else "bfloat16"
+        return fast_precision()[0] if device == "cpu" else "bfloat16"
     if name not in ("float32", "bfloat16", "float16"):
         raise RagLabError(f"generator dtype: must be auto, float32, bfloat16 or float16, got {name!r}")
     return name

@@ -9,14 +9,13 @@ from typing import Any
 class NanWatch:
     """A logits processor that notes the rows whose scores hold a NaN, and changes nothing."""
 
-    def __init__(self, size: int) -> None:
-        self._size = size
+    def __init__(self) -> None:
         self.rows: set[int] = set()
 
     def __call__(self, input_ids: Any, scores: Any) -> Any:  # noqa: ARG002 - the interface of transformers
         bad = scores.isnan().any(dim=-1)
         if bool(bad.any()):
-            self.rows.update(row for row in range(self._size) if bool(bad[row]))
+            self.rows.update(bad.nonzero().flatten().tolist())
         return scores
 
 

@@ -35,7 +35,13 @@ def test_an_announcement(text: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["Published 15 September 2026.", "From 10 to 12.", "from 32 May 2026", "from March 15000 people", "2026年9月15日发布。"],
+    [
+        "Published 15 September 2026.",
+        "From 10 to 12.",
+        "from 32 May 2026",
+        "from March 15000 people",
+        "2026年9月15日发布。",
+    ],
 )
 def test_no_announcement(text: str) -> None:
     assert [date for date in effective_dates(text, 2026) if date.day == 15 and date.month == 9] == []

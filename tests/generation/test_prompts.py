@@ -51,6 +51,12 @@ def test_header_names_number_title_version_and_validity() -> None:
     assert header(Passage(1, 0, "c", "d", "", "", "", "t", (0, 1), ""), "en") == "[1]"
 
 
+def test_the_date_is_told_where_validity_depends_on_it() -> None:
+    timeless = Passage(1, 0, "c", "d", "1", "", "", "t", (0, 1), "")
+    assert "2026-09-10" not in build(request("Who?"), [timeless]).user
+    assert "asked on 2026-09-10" in build(request("Who?"), [timeless, passage("t", 2)]).user
+
+
 def test_from_memory_there_are_no_passages() -> None:
     prompt = build(request("Who?"), [], closed_book=True)
     assert "assages" not in prompt.system + prompt.user

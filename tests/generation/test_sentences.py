@@ -61,7 +61,8 @@ def test_spans_are_ordered_trimmed_and_disjoint(text: str) -> None:
 
 
 def test_every_row_and_item_knows_what_leads_to_it() -> None:
-    text = "Daily rates:\n| City | Rate |\n| Berlin | 120 |\n| Paris | 140 |\n\nYou need:\n- a pass\n- a badge\nIt is so. More."
+    table = "Daily rates:\n| City | Rate |\n| Berlin | 120 |\n| Paris | 140 |\n\n"
+    text = table + "You need:\n- a pass\n- a badge\nIt is so. More."
     assert pieces(text)[5] == "- a pass"
     assert lead_ins(text) == (
         (-1, False),

@@ -1,0 +1,361 @@
+"""The extractive reader."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from rag_lab.context import EMPTY_SCOPE
+from rag_lab.contracts import (
+    Abstention,
+    Answer,
+    Completion,
+    Context,
+    IntArray,
+    Passage,
+    RagLabError,
+    Reason,
+    Request,
+    Span,
+)
+from rag_lab.generation.answer_types import answer_type, differ, fit, quantities
+from rag_lab.generation.calibration import calibrate
+from rag_lab.generation.extractive import ExtractiveReader
+from rag_lab.generation.support import background_idf, measure
+
+NOW = datetime(2026, 9, 10, 9, tzinfo=UTC)
+
+POLICY = "This policy covers journeys on business. The travel allowance is 500 per day. Receipts are kept for a year."
+NOTICE = "The travel allowance is 600 per day from 15 September 2026. Questions go to the finance desk."
+
+
+def passage(
+    text: str, number: int = 1, document: str = "d", title: str = "", start: int = 0, version: str = "1"
+) -> Passage:
+    span = (start, start + len(text))
+    return Passage(number, number, f"{document}#{number}", document, version, f"file:{document}", title, text, span, "")
+
+
+def ask(
+    query: str, *passages: Passage, reader: ExtractiveReader | None = None, room: int = 200, time: datetime = NOW
+) -> Completion:
+    request = Request("q", query, None, "t", time)
+    (made,) = (reader or ExtractiveReader()).generate(
+        [request], [Context("q", passages)], np.array([room], dtype=np.int32)
+    )
+    return made
+
+
+def answer(query: str, *passages: Passage, **options: object) -> Answer:
+    outcome = ask(query, *passages, **options).outcome  # type: ignore[arg-type]
+    assert isinstance(outcome, Answer), outcome
+    return outcome
+
+
+# --- quoting --------------------------------------------------------------------------------------------------------
+
+
+def test_it_quotes_the_sentence_that_covers_the_question() -> None:
+    document = "Preface. " + POLICY
+    got = answer("How much is the travel allowance?", passage(document[9:], start=9, version="3"))
+    (claim,) = got.claims
+    (source,) = claim.sources
+    assert got.text == claim.text == source.quote == "The travel allowance is 500 per day."
+    assert document[slice(*source.span)] == source.quote
+    assert (source.document_id, source.source_version, source.chunk_id, source.uri) == ("d", "3", "d#1", "file:d")
+    assert got.confidence is not None
+    assert 0 < got.confidence <= 1
+
+
+def test_chinese() -> None:
+    text = "本制度适用于所有员工。出差补贴为每天500元。发票保存一年。"
+    assert answer("出差每天补贴多少钱？", passage(text)).text == "出差补贴为每天500元。"
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("What is the daily rate for Berlin?", "| Berlin | 120 EUR |"),
+        ("What do visitors have to bring?", "- a passport"),
+        ("How long may I park?", "Two hours."),
+    ],
+)
+def test_tables_lists_and_questions_lead_to_what_follows_them(query: str, expected: str) -> None:
+    text = (
+        "| City | Daily rate |\n|---|---|\n| Berlin | 120 EUR |\n| Paris | 140 EUR |\n\n"
+        "Visitors have to bring:\n- a passport\n- a badge\n\nHow long may I park? Two hours."
+    )
+    assert answer(query, passage(text)).text == expected
+
+
+def test_the_kind_of_answer_asked_for_decides_between_equals() -> None:
+    text = "The bridge was opened by the mayor of the town. The bridge was opened in 1932 after much delay."
+    assert answer("When was the bridge opened?", passage(text)).text.startswith("The bridge was opened in 1932")
+
+
+def test_a_result_does_not_depend_on_the_rest_of_the_batch() -> None:
+    queries = ["How much is the travel allowance?", "How long are receipts kept?", "Where do questions go?"]
+    requests = [Request(str(i), query, None, "t", NOW) for i, query in enumerate(queries)]
+    contexts = [Context(str(i), (passage(POLICY), passage(NOTICE, 2, "n"))) for i in range(3)]
+    room = np.full(3, 100, dtype=np.int32)
+    together = [c.outcome for c in ExtractiveReader().generate(requests, contexts, room)]
+    alone = [
+        ExtractiveReader().generate([r], [c], room[:1])[0].outcome for r, c in zip(requests, contexts, strict=True)
+    ]
+    assert together == alone
+
+
+def test_background_weights_are_used() -> None:
+    idf = background_idf(["zebra crossing", "zebra stripes", "zebra"])
+    assert idf[""] == pytest.approx(np.log(1 + 3 / 0.5))
+    assert idf["zebra"] == pytest.approx(np.log(1 + 3 / 3.5))
+    text = "A zebra is an animal. The stripes are black."
+    got = measure(["zebra stripes"], [Context("q", (passage(text),))], idf)
+    assert got.confidence[1] > got.confidence[0]
+    assert ExtractiveReader(idf=idf).version != ExtractiveReader().version
+
+
+# --- abstaining -----------------------------------------------------------------------------------------------------
+
+
+def test_it_abstains_below_its_threshold_and_says_how_sure_it_was() -> None:
+    reader = ExtractiveReader(threshold=0.5)
+    outcome = ask("Who painted the ceiling of the chapel?", passage(POLICY), reader=reader).outcome
+    assert isinstance(outcome, Abstention)
+    assert outcome.reason is Reason.INSUFFICIENT
+    assert outcome.confidence is not None
+    assert outcome.confidence < 0.5
+    assert isinstance(ask("How much is the travel allowance?", passage(POLICY), reader=reader).outcome, Answer)
+    never = reader.with_threshold(None)
+    assert isinstance(ask("Who painted the ceiling?", passage(POLICY), reader=never).outcome, Answer)
+    assert len({never.version, reader.version, ExtractiveReader(threshold=0.4).version}) == 3
+
+
+def test_nothing_to_read() -> None:
+    request = Request("q", "How much?", None, "t", NOW)
+    room = np.array([9, 9], dtype=np.int32)
+    contexts = [Context("q"), Context("q", (), (EMPTY_SCOPE,))]
+    insufficient, unauthorised = (c.outcome for c in ExtractiveReader().generate([request, request], contexts, room))
+    assert isinstance(insufficient, Abstention)
+    assert isinstance(unauthorised, Abstention)
+    assert insufficient.reason is Reason.INSUFFICIENT
+    assert unauthorised.reason is Reason.NO_AUTHORISED_EVIDENCE
+
+
+def test_a_blank_passage_and_a_question_without_terms() -> None:
+    assert isinstance(ask("How much?", passage(" \n ")).outcome, Abstention)
+    assert isinstance(ask("what?", passage(POLICY)).outcome, Answer)
+
+
+def test_the_threshold_must_be_a_number() -> None:
+    with pytest.raises(RagLabError, match="threshold"):
+        ExtractiveReader(threshold=float("nan"))
+
+
+# --- time and conflict ----------------------------------------------------------------------------------------------
+
+
+def travel() -> tuple[Passage, Passage]:
+    return passage(NOTICE, 1, "notice", "Notice of 1 September"), passage(
+        POLICY, 2, "policy", "Travel policy", version="3"
+    )
+
+
+def test_an_announced_change_is_not_the_answer_yet_but_is_named() -> None:
+    got = answer("How much is the travel allowance per day?", *travel())
+    main, coming = got.claims
+    assert got.text == main.text == "The travel allowance is 500 per day."
+    assert main.kind == "answer"
+    assert coming.kind == "upcoming"
+    assert coming.text == "The travel allowance is 600 per day from 15 September 2026."
+    assert coming.sources[0].document_id == "notice"
+
+
+def test_once_it_holds_or_when_asked_for_it_the_change_is_the_answer() -> None:
+    query = "How much is the travel allowance per day?"
+    later = answer(query, travel()[0], time=datetime(2026, 9, 15, tzinfo=UTC))
+    assert "600" in later.text
+    assert later.claims[0].kind == "answer"
+    ahead = answer("How much is the travel allowance per day from 15 September 2026?", *travel())
+    assert "600" in ahead.claims[0].text
+
+
+def test_an_announcement_alone_is_answered_as_upcoming() -> None:
+    (claim,) = answer("How much is the travel allowance per day?", travel()[0]).claims
+    assert claim.kind == "upcoming"
+
+
+def test_chinese_announcement_and_title() -> None:
+    notice = passage("自2026年9月15日起，出差补贴为每天600元。", 1, "notice")
+    policy = passage("出差补贴为每天500元。", 2, "policy")
+    got = answer("出差补贴每天多少元？", notice, policy)
+    assert [(c.kind, c.text[-5:]) for c in got.claims] == [("answer", "500元。"), ("upcoming", "600元。")]
+    titled = passage("The travel allowance is 600 per day.", 1, "n", "Rules from 15 September 2026")
+    assert "500" in answer("How much is the travel allowance per day?", titled, travel()[1]).text
+
+
+def test_a_conflict_stays_visible() -> None:
+    one = passage("The visitor badge fee is 20 EUR.", 1, "a")
+    other = passage("The visitor badge fee is 25 EUR.", 2, "b")
+    got = answer("How much is the visitor badge fee?", one, other)
+    assert [c.text for c in got.claims] == ["The visitor badge fee is 20 EUR.", "The visitor badge fee is 25 EUR."]
+    assert got.text == "The visitor badge fee is 20 EUR.\nAlso stated: The visitor badge fee is 25 EUR."
+    same = passage("The visitor badge fee is 20 EUR in all offices.", 2, "b")
+    assert len(answer("How much is the visitor badge fee?", one, same).claims) == 1
+
+
+# --- tokens ---------------------------------------------------------------------------------------------------------
+
+
+def test_tokens_are_accounted_for() -> None:
+    made = ask("How much is the travel allowance?", passage(POLICY, title="Travel"))
+    assert made.llm_calls == 0
+    assert made.output_tokens == 8
+    question, header = 7, int(ExtractiveReader().count_tokens(["[1] Travel"])[0])
+    assert made.prompt_tokens == question + header + int(ExtractiveReader().count_tokens([POLICY])[0])
+
+
+def test_the_answer_fits_its_cap_and_stays_verbatim() -> None:
+    got = answer("How much is the travel allowance?", passage(POLICY), room=5)
+    assert got.text == "The travel allowance is 500"
+    assert POLICY[slice(*got.claims[0].sources[0].span)] == got.text
+    assert ask("How much is the visitor badge fee?", passage(POLICY), room=5).output_tokens <= 5
+    refused = ask("How much is the travel allowance?", passage(POLICY), room=0).outcome
+    assert isinstance(refused, Abstention)
+    assert refused.reason is Reason.OVER_BUDGET
+
+
+# --- with an encoder ------------------------------------------------------------------------------------------------
+
+
+class TopicEncoder:
+    """Two topics, money and animals, in any language."""
+
+    name, version, dimension, max_tokens = "topics", "topics-1", 3, 64
+    languages = frozenset({"en", "zh"})
+
+    def __init__(self) -> None:
+        self.encoded: list[str] = []
+
+    def _vectors(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+        topics = (("allowance", "补贴", "per diem"), ("zebra", "斑马"))
+        rows = [[float(any(w in text for w in words)) for words in topics] for text in texts]
+        vectors = np.array([[*row, 0.0 if any(row) else 1.0] for row in rows], dtype=np.float32)
+        return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+    def encode_queries(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+        return self._vectors(texts)
+
+    def encode_passages(self, texts: Sequence[str], progress: bool = False) -> npt.NDArray[np.float32]:
+        self.encoded.extend(texts)
+        return self._vectors(texts)
+
+    def count_tokens(self, texts: Sequence[str]) -> IntArray:
+        return np.array([len(text.split()) for text in texts], dtype=np.int32)
+
+    def token_spans(self, text: str) -> list[Span]:
+        return []
+
+
+def test_an_encoder_bridges_languages_and_encodes_each_sentence_once() -> None:
+    encoder = TopicEncoder()
+    reader = ExtractiveReader(encoder=encoder)
+    text = "The zebra is an animal. The allowance is 500 per day. It is late."
+    assert "500" in answer("补贴是多少？", passage(text), reader=reader).text
+    assert "500" in answer("what per diem?", passage(text), reader=reader).text
+    sentences = [sentence for sentence in encoder.encoded if sentence in text]
+    assert len(sentences) == len(set(sentences)) == 3
+    assert reader.version != ExtractiveReader().version
+
+
+# --- kinds and values -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("question", "kind"),
+    [
+        ("How many rooms are there?", "number"),
+        ("When did it open?", "date"),
+        ("Who signed it?", "person"),
+        ("Why was it closed?", "reason"),
+        ("Where is the office?", "place"),
+        ("Which error code means no paper?", "code"),
+        ("What is a badge?", None),
+        ("有多少个房间？", "number"),
+        ("什么时候开放？", "date"),
+        ("谁签署的？", "person"),
+        ("为什么关闭？", "reason"),
+        ("办公室在哪里？", "place"),
+    ],
+)
+def test_kind_of_question(question: str, kind: str | None) -> None:
+    assert answer_type(question) == kind
+
+
+def test_whether_a_sentence_names_the_kind() -> None:
+    assert fit("number", "", "There are three.") == 1
+    assert fit("number", "", "There are some.") == 0
+    assert fit("person", "Who led Rome?", "In time Caesar led Rome.") == 1
+    assert fit("person", "Who led Rome?", "He led Rome.") == 0
+    assert fit("person", "谁？", "他。") == 0.5
+    assert fit(None, "", "") == 0.5
+
+
+def test_values_by_unit() -> None:
+    assert quantities("€1,200 or 5% of 3 days") == {"€": {"1200"}, "%": {"5"}, "day": {"3"}}
+    assert quantities("每天500元") == {"元": {"500"}}
+    assert differ("20 EUR", "25 EUR")
+    assert not differ("20 EUR", "20 EUR and 3 days")
+    assert not differ("20 EUR", "3 days")
+
+
+# --- on real questions ----------------------------------------------------------------------------------------------
+
+
+def _gold_paragraphs(folder: Path, limit: int) -> tuple[list[Request], list[Context], list[dict[str, object]]]:
+    def rows(name: str) -> list[dict[str, object]]:
+        text = (folder / name).read_text(encoding="utf-8")
+        return [json.loads(line) for line in text.split("\n") if line]
+
+    documents = {str(row["_id"]): row for row in rows("corpus.jsonl")}
+    questions = {str(row["_id"]): str(row["text"]) for row in rows("queries.jsonl")}
+    # Every k-th question, so that all articles take part.
+    every = rows("answers.jsonl")
+    facts = every[:: max(1, len(every) // limit)]
+    requests, contexts = [], []
+    for fact in facts:
+        query_id = str(fact["_id"])
+        place = str(fact.get("context") or fact["gold"][0])  # type: ignore[index]
+        text, title = str(documents[place]["text"]), str(documents[place]["title"])
+        requests.append(Request(query_id, questions[query_id], None, "t", NOW))
+        contexts.append(Context(query_id, (passage(text, 1, place, title),)))
+    return requests, contexts, facts
+
+
+def _right(completion: Completion, fact: dict[str, object]) -> bool:
+    outcome = completion.outcome
+    gold = [str(text).lower() for text in fact["answers"]]  # type: ignore[attr-defined]
+    return isinstance(outcome, Answer) and any(text in outcome.claims[0].text.lower() for text in gold)
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize(("name", "least"), [("squad2-dev", 0.84), ("cmrc2018-dev", 0.77)])
+def test_the_quoted_sentence_of_the_gold_paragraph_holds_the_answer(shared_data: Path, name: str, least: float) -> None:
+    requests, contexts, facts = _gold_paragraphs(shared_data / name, 1200)
+    made = ExtractiveReader().generate(requests, contexts, np.full(len(requests), 1000, dtype=np.int32))
+    right = np.array([_right(c, f) for c, f in zip(made, facts, strict=True)])
+    answerable = np.array([bool(fact["answerable"]) for fact in facts])
+    assert right[answerable].mean() >= least
+    for completion, context in zip(made, contexts, strict=True):
+        assert isinstance(completion.outcome, Answer)
+        source = completion.outcome.claims[0].sources[0]
+        assert context.passages[0].text[slice(*source.span)] == source.quote
+    if not answerable.all():
+        confidences = [c.outcome.confidence for c in made]  # type: ignore[union-attr]
+        assert calibrate(confidences, right, answerable).auc > 0.57  # type: ignore[arg-type]
