@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 ADDRESS = "MLFLOW_TRACKING_URI"
 SQLITE = "sqlite:///"
+# MLflow opens an experiment of this kind at its table of runs and metrics.
+RUNS_FIRST = {"mlflow.experimentKind": "custom_model_development"}
 PRIVACY = {"MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true"}
 
 LONG_VALUES = "long_values.json"
@@ -389,7 +391,7 @@ def _experiment(client: Any, name: str, uri: str) -> str:
         database = _database(uri)
         artifacts = None if database is None else (database.parent / "artifacts").as_uri()
         try:
-            return str(client.create_experiment(name, artifact_location=artifacts))
+            return str(client.create_experiment(name, artifact_location=artifacts, tags=RUNS_FIRST))
         except MlflowException:
             found = client.get_experiment_by_name(name)
             if found is None:
