@@ -49,10 +49,15 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """The first line is the value, the others (an interval, a count) explain it and are set small."""
+    """The first line is the value, the others (a count, a remark) explain it and are set small.
+
+    `mark` stands behind the value; `aside` is set small on the value's own line, for tables with room for it.
+    """
 
     lines: tuple[str, ...]
     tone: Tone = ""
+    mark: str = ""
+    aside: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +69,19 @@ class Table:
     rows: tuple[tuple[Cell, ...], ...]
     note: str = ""
     breaks: tuple[int, ...] = ()
+
+    @property
+    def marked(self) -> tuple[bool, ...]:
+        """For each column, whether it keeps a place for marks, so that numbers with and without one stay in line."""
+        return tuple(
+            column.kind == "number" and any(row[i].mark for row in self.rows) for i, column in enumerate(self.columns)
+        )
+
+    @property
+    def inline(self) -> bool:
+        """Whether numbers and their intervals stand on one line."""
+        numbers = [i for i, column in enumerate(self.columns) if column.kind == "number"]
+        return any(row[i].aside for row in self.rows for i in numbers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,9 +145,9 @@ class Document:
     sections: tuple[Section, ...]
 
 
-def cell(*lines: str, tone: Tone = "") -> Cell:
+def cell(*lines: str, tone: Tone = "", mark: str = "", aside: str = "") -> Cell:
     """A cell of the lines that are not empty."""
-    return Cell(tuple(line for line in lines if line) or ("–",), tone)
+    return Cell(tuple(line for line in lines if line) or ("–",), tone, mark, aside)
 
 
 def texts(values: Sequence[str]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rag_lab.reports.numbers import RESOURCE_LABELS, known, plural
+from rag_lab.reports.numbers import RESOURCE_LABELS, known, listed, plural
 from rag_lab.reports.selection import Selection, scores
 from rag_lab.reports.verdict import SMALL_N
 
@@ -24,20 +24,37 @@ def cautions(results: Results, selection: Selection) -> tuple[str, ...]:
 
 
 def _failures(results: Results, selection: Selection) -> list[str]:
+    """One sentence for a failure, however many budgets it happened at."""
+    places: dict[tuple[str, str, str, int], list[str]] = {}
+    for f in results.failures:
+        key = (str(f["variant"]), str(f["stage"]), str(f["cause"]), int(f["questions"]))
+        places.setdefault(key, []).append(str(f["budget"]))
     return [
-        f"{_place(f, selection)}: {plural(int(f['questions']), 'question')} failed in stage {f['stage']} "
-        f"({f['cause']}) and {'counts' if f['questions'] == 1 else 'count'} as 0."
-        for f in results.failures
+        f"{variant}{_at(budgets, selection)}: {plural(n, 'question')} failed in stage {stage} ({cause}) and "
+        f"{'counts' if n == 1 else 'count'} as 0."
+        for (variant, stage, cause, n), budgets in places.items()
     ]
+
+
+def _at(budgets: list[str], selection: Selection) -> str:
+    if not selection.sweep:
+        return ""
+    if set(budgets) >= set(selection.budgets):
+        return " at every budget"
+    return f" at {selection.at([b for b in selection.budgets if b in budgets])}"
 
 
 def _over_budget(results: Results, selection: Selection) -> list[str]:
     use = results.budget_use
+    rows = use[use["over"] > 0].to_dict("records")
     parts = [
-        f"{_place(row, selection)} on {plural(int(row['over']), 'question')} "
-        f"({RESOURCE_LABELS.get(row['resource'], row['resource'])})"
-        for row in use[use["over"] > 0].to_dict("records")
+        f"{row['variant']} on {plural(int(row['over']), 'question')} ({_resource(row)})"
+        for row in rows
+        if row["budget"] == selection.reference
     ]
+    elsewhere = [b for b in selection.others if any(row["budget"] == b for row in rows)]
+    if elsewhere:
+        parts.append(f"some variants{_at(elsewhere, selection)}")
     if not parts:
         return []
     return [
@@ -47,22 +64,28 @@ def _over_budget(results: Results, selection: Selection) -> list[str]:
 
 
 def _curtailed(results: Results, selection: Selection) -> list[str]:
-    frame = results.curtailments
-    rows = frame[frame["questions"] > 0].to_dict("records")
-    if not rows:
+    """What the reference budget kept the contenders from doing, by resource; bounds are no contenders."""
+    use = results.budget_use
+    chosen = use["variant"].isin(selection.contenders) & (use["budget"] == selection.reference) & (use["curtailed"] > 0)
+    found: dict[str, dict[int, list[str]]] = {}
+    for row in use[chosen].to_dict("records"):
+        found.setdefault(_resource(row), {}).setdefault(int(row["curtailed"]), []).append(str(row["variant"]))
+    if not found:
         return []
+    every = results.dataset.get("queries")
     parts = [
-        f"{_place(row, selection)} on {plural(int(row['questions']), 'question')} "
-        f"({RESOURCE_LABELS.get(row['resource'], row['resource'])} in stage {row['stage']})"
-        for row in rows
+        f"{resource} ({', '.join(_share(i, n, every, names) for i, (n, names) in enumerate(counts.items()))})"
+        for resource, counts in found.items()
     ]
-    if len(parts) > 4:
-        found: dict[str, list[str]] = {}
-        for row in rows:
-            found.setdefault(selection.where(str(row["budget"])), []).append(str(row["variant"]))
-        listed = "; ".join(f"{', '.join(dict.fromkeys(names))}{where}" for where, names in found.items())
-        return [f"The budget curtailed {listed}; section “Budget use” says where and by how much."]
-    return [f"The budget curtailed {'; '.join(parts)}."]
+    return [f"The budget made variants do less{selection.where(selection.reference)}: {', '.join(parts)}."]
+
+
+def _share(position: int, n: int, every: Any, variants: list[str]) -> str:
+    """``all questions of bm25 and dense``, ``3 questions each of bm25 and dense``, ``25 of dense`` behind another."""
+    if n == every:
+        return f"all questions of {listed(variants)}"
+    questions = f"{n:,}" if position else plural(n, "question")
+    return f"{questions}{' each' if len(variants) > 1 else ''} of {listed(variants)}"
 
 
 def _small(results: Results, selection: Selection) -> list[str]:
@@ -74,13 +97,13 @@ def _small(results: Results, selection: Selection) -> list[str]:
         )
     sizes_of = {name: size for name, size in dict(results.dataset.get("groups", {})).items() if 0 < size < SMALL_N}
     if sizes_of and selection.groups:
-        listed = ", ".join(f"{name} ({size})" for name, size in sizes_of.items())
+        named = ", ".join(f"{name} ({size})" for name, size in sizes_of.items())
         if len(sizes_of) > 4:
             low, high = min(sizes_of.values()), max(sizes_of.values())
-            listed = f"{len(sizes_of)} groups, of {low if low == high else f'{low} to {high}'} questions"
-        found.append(f"Groups of fewer than {SMALL_N} questions, to be read as hints: {listed}.")
+            named = f"{len(sizes_of)} groups, of {low if low == high else f'{low} to {high}'} questions"
+        found.append(f"Groups of fewer than {SMALL_N} questions, to be read as hints: {named}.")
     return found
 
 
-def _place(row: dict[Any, Any], selection: Selection) -> str:
-    return f"{row['variant']}{selection.where(str(row['budget']))}"
+def _resource(row: dict[Any, Any]) -> str:
+    return RESOURCE_LABELS.get(row["resource"], str(row["resource"]))

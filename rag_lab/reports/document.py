@@ -6,13 +6,15 @@ from typing import TYPE_CHECKING
 
 from rag_lab.reports.blocks import Block, Document, Facts, Section
 from rag_lab.reports.cautions import cautions
-from rag_lab.reports.losses import funnel_section, worst_section
+from rag_lab.reports.losses import funnel_section
 from rag_lab.reports.numbers import count, interval, known, plural, score
 from rag_lab.reports.reproducing import equal_section, question_of, question_section, reproduce_section
 from rag_lab.reports.scoring import comparison_table, differences_section, groups_section, scores_section
 from rag_lab.reports.selection import Selection, scores, select
 from rag_lab.reports.spending import budget_section, quality_section, timings_table
+from rag_lab.reports.sweep import across_section
 from rag_lab.reports.verdict import sentences
+from rag_lab.reports.worst import worst_section
 
 if TYPE_CHECKING:
     from rag_lab.results import Results
@@ -32,6 +34,7 @@ def build(results: Results, selection: Selection | None = None) -> Document:
             equal_section(results, chosen),
             scores_section(results, chosen),
             differences_section(results, chosen),
+            *across_section(results, chosen),
             budget_section(results, chosen),
             quality_section(results, chosen),
             groups_section(results, chosen),
@@ -48,9 +51,10 @@ def _key_facts(results: Results, selection: Selection) -> Facts:
     rows = scores(results)
     found = [(v, rows.get((v, budget, selection.primary))) for v in selection.contenders]
     measured = [(v, row) for v, row in found if row is not None and known(row["value"])]
+    failed = sum(int(f["questions"]) for f in results.failures)
     items = [
         ("Questions", count(results.dataset.get("queries"))),
-        ("Failed", plural(sum(int(f["questions"]) for f in results.failures), "result")),
+        ("Failed", plural(failed, "result") if failed else "none"),
         ("Variants", count(len(selection.variants))),
     ]
     if measured:
@@ -62,9 +66,10 @@ def _key_facts(results: Results, selection: Selection) -> Facts:
 
 def _appendix(results: Results, selection: Selection) -> tuple[Section, ...]:
     blocks: list[Block] = []
+    where = selection.where(selection.reference)
     others = tuple(m for m in selection.metrics if m not in selection.headline)
     if others and not results.comparisons.empty:
-        blocks.append(comparison_table(results, selection, others, "Differences on the other metrics"))
+        blocks.append(comparison_table(results, selection, others, f"Differences on the other metrics{where}"))
     if not results.timings.empty:
         blocks.append(timings_table(results, selection))
     return (Section("All other comparisons, and the time it took", "appendix", tuple(blocks)),) if blocks else ()

@@ -2,31 +2,38 @@
 
 from __future__ import annotations
 
-import io
-import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import math
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rag_lab.reports.fonts import SANS, chinese_sans
+from rag_lab.reports.canvas import (
+    GRID,
+    INK,
+    SOFT,
+    errors,
+    grid,
+    height_of,
+    look,
+    name_rows,
+    panels,
+    plain_number,
+    saved,
+    style,
+    whisker,
+)
 from rag_lab.reports.literal import short
-from rag_lab.reports.losses import STAGES
-from rag_lab.reports.numbers import RESOURCE_LABELS, known, p_value, score, signed
-from rag_lab.reports.selection import Selection, comparisons, decided, scores
+from rag_lab.reports.losses import SEEKS_NOTHING, STAGES, funnel_budgets, funnel_variants
+from rag_lab.reports.numbers import amount, known, p_value, resource_heading, score, signed
+from rag_lab.reports.selection import Selection, cap_of, comparisons, decided, scores
 from rag_lab.reports.spending import costs
+from rag_lab.reports.sweep import changing
 from rag_lab.reports.verdict import SMALL_N
 
 if TYPE_CHECKING:
     from rag_lab.results import Results
 
-WIDTH = 6.9  # inches: the text width of an A4 page, so that print shows the fonts at their own size
-# Okabe and Ito's palette, which keeps its colours apart for the common forms of colour blindness.
-PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C6D31")
-MARKERS = ("o", "s", "D", "^", "v", "P", "X")
-INK, SOFT, GRID = "#1f2328", "#6b7280", "#e3e5e8"
-BOUND = "#8a8f98"
 STAGE_COLOURS = {
     "ingest": "#3b0f70",
     "scope": "#641a80",
@@ -39,42 +46,43 @@ STAGE_COLOURS = {
 }
 DARK_STAGES = ("ingest", "scope", "candidates", "cut", "assembly")
 
-Place = tuple[str, str]
-
 
 def draw(results: Results, selection: Selection) -> dict[str, tuple[bytes, bytes]]:
     """All figures for which there are data: name -> (SVG, PNG)."""
     painters: dict[str, Callable[[Results, Selection], Any]] = {
         "scores": draw_scores,
         "differences": draw_differences,
+        "budgets": draw_budgets,
         "cost": draw_cost,
         "groups": draw_groups,
         "funnel": draw_funnel,
     }
     drawn: dict[str, tuple[bytes, bytes]] = {}
-    with _style():
+    with style():
         for name, paint in painters.items():
             figure = paint(results, selection)
             if figure is not None:
-                drawn[name] = _save(figure)
+                drawn[name] = saved(figure)
     return drawn
 
 
 def draw_scores(results: Results, selection: Selection) -> Any:
-    """A forest plot: a panel for each headline metric, a row for each variant (at each budget)."""
-    rows = scores(results)
-    places = _places(selection, rows)
-    if not places:
+    """A forest plot at the reference budget: a panel for each headline metric, a row for each variant."""
+    rows, budget = scores(results), selection.reference
+    variants = _variants(selection, rows)
+    if not variants:
         return None
-    figure, axes = _panels(len(selection.headline), _height(len(places)))
+    figure, axes = panels(len(selection.headline), height_of(len(variants)))
     for axis, metric in zip(axes, selection.headline, strict=True):
         found = [
-            (y, p, rows[(*p, metric)]) for y, p in enumerate(places) if known(rows.get((*p, metric), {}).get("value"))
+            (y, v, rows[(v, budget, metric)])
+            for y, v in enumerate(variants)
+            if known(rows.get((v, budget, metric), {}).get("value"))
         ]
-        for y, (variant, _), row in found:
-            _whisker(axis, row["value"], row["ci_low"], row["ci_high"], y, *_look(selection, variant))
+        for y, variant, row in found:
+            whisker(axis, row["value"], row["ci_low"], row["ci_high"], y, *look(selection, variant))
             axis.text(row["value"], y - 0.2, score(row["value"]), ha="center", va="bottom", fontsize=7.5, color=INK)
-        _forest_axis(axis, places, selection, metric)
+        name_rows(axis, variants, metric)
         high = max((row["ci_high"] for _, _, row in found if known(row["ci_high"])), default=1.0)
         low = min((row["ci_low"] for _, _, row in found if known(row["ci_low"])), default=0.0)
         margin = max(0.08 * (high - low), 0.02)
@@ -83,31 +91,67 @@ def draw_scores(results: Results, selection: Selection) -> Any:
 
 
 def draw_differences(results: Results, selection: Selection) -> Any:
-    """Differences to the baseline; hollow where they cannot be told from zero."""
-    rows = comparisons(results, selection.baseline)
-    places = [p for p in _places(selection, rows) if p[0] != selection.baseline and p[0] in selection.contenders]
-    metrics = [m for m in selection.headline if any(known(rows.get((*p, m), {}).get("delta")) for p in places)]
+    """Differences to the baseline at the reference budget; hollow where they cannot be told from zero."""
+    rows, budget = comparisons(results, selection.baseline), selection.reference
+    variants = [v for v in _variants(selection, rows) if v != selection.baseline and v in selection.contenders]
+    metrics = [m for m in selection.headline if any(known(rows.get((v, budget, m), {}).get("delta")) for v in variants)]
     if not metrics:
         return None
-    figure, axes = _panels(len(metrics), _height(len(places)))
+    figure, axes = panels(len(metrics), height_of(len(variants)) + 0.25)
     for axis, metric in zip(axes, metrics, strict=True):
         axis.axvline(0, color=INK, linewidth=0.8, zorder=1)
         reach = 0.02
-        for y, (variant, budget) in enumerate(places):
+        for y, variant in enumerate(variants):
             row = rows.get((variant, budget, metric))
             if row is None or not known(row["delta"]):
                 continue
-            colour, marker = _look(selection, variant)
+            colour, marker = look(selection, variant)
             filled = decided(row, selection.alpha) != 0
-            _whisker(axis, row["delta"], row["ci_low"], row["ci_high"], y, colour, marker, filled)
+            whisker(axis, row["delta"], row["ci_low"], row["ci_high"], y, colour, marker, filled)
             label = f"{signed(row['delta'])}   p_holm {p_value(row['p_holm'], selection.alpha)}"
             box = {"facecolor": "white", "edgecolor": "none", "pad": 0.6}
             axis.text(row["delta"], y - 0.22, label, ha="center", va="bottom", fontsize=7.5, color=INK, bbox=box)
             reach = max([reach] + [abs(row[k]) for k in ("delta", "ci_low", "ci_high") if known(row[k])])
-        _forest_axis(axis, places, selection, metric)
+        name_rows(axis, variants, metric)
         axis.set_xlabel(f"difference to {short(selection.baseline, 20)}")
         axis.set_xlim(-1.35 * reach, 1.35 * reach)
     return figure
+
+
+def draw_budgets(results: Results, selection: Selection) -> Any:
+    """The frontier of a sweep: metrics that feel the budget against the swept cap, a line for each variant."""
+    metrics = changing(results, selection)
+    if not metrics:
+        return None
+    rows = scores(results)
+    positions, ticks = _cap_axis(results, selection)
+    step = 0.018 * (max(positions) - min(positions))
+    figure, axes, _ = grid(len(metrics), 2.2, 0.3, shared=False)
+    for axis, metric in zip(axes, metrics, strict=True):
+        variants = _variants(selection, {key: row for key, row in rows.items() if key[2] == metric})
+        for variant in (v for v in variants if v != SEEKS_NOTHING):
+            points = [(x, rows.get((variant, b, metric))) for x, b in zip(positions, selection.budgets, strict=True)]
+            measured = [(x, row) for x, row in points if row is not None and known(row["value"])]
+            shift = step * (selection.variants.index(variant) - (len(selection.variants) - 1) / 2)
+            _line(axis, [x + shift for x, _ in measured], [row for _, row in measured], variant, selection)
+        axis.set_xticks(positions, ticks)
+        axis.set_xlabel(f"cap: {resource_heading(selection.swept)}" if selection.swept else "budget")
+        axis.set_title(metric, loc="left")
+        axis.grid(color=GRID, linewidth=0.6)
+        axis.margins(x=0.08)
+    _legend_above(figure, axes)
+    return figure
+
+
+def _cap_axis(results: Results, selection: Selection) -> tuple[list[float], list[str]]:
+    """Where each budget stands: at its cap, at the cap's logarithm in a wide sweep, in equal steps without one cap."""
+    if not selection.swept:
+        return [float(i) for i in range(len(selection.budgets))], [short(b, 24) for b in selection.budgets]
+    caps = [cap_of(results, b, selection.swept) for b in selection.budgets]
+    ticks = ["open" if math.isinf(cap) else amount(cap, selection.swept) for cap in caps]
+    if any(math.isinf(cap) or cap <= 0 for cap in caps):
+        return [float(i) for i in range(len(caps))], ticks
+    return ([math.log(cap) for cap in caps] if max(caps) >= 4 * min(caps) else caps), ticks
 
 
 def draw_cost(results: Results, selection: Selection) -> Any:
@@ -118,51 +162,61 @@ def draw_cost(results: Results, selection: Selection) -> Any:
         (str(r["variant"]), str(r["budget"]), str(r["resource"])): r["mean"]
         for r in results.budget_use.to_dict("records")
     }
-    if not shown or not any(known(rows.get((v, b, metric), {}).get("value")) for v, b in _places(selection, rows)):
+    variants = _variants(selection, {key: row for key, row in rows.items() if key[2] == metric and known(row["value"])})
+    if not shown or not variants:
         return None
-    figure, axes = _grid(len(shown))
+    figure, axes, columns = grid(len(shown), 1.85, 0.25, across=5 if len(shown) <= 5 else 4)
     for index, (axis, resource) in enumerate(zip(axes, shown, strict=True)):
-        for variant in selection.variants:
+        factor = 1000 if resource == "usd" else 1
+        for variant in variants:
             points = [
-                (use[(variant, b, resource)], rows[(variant, b, metric)])
+                (factor * use[(variant, b, resource)], rows[(variant, b, metric)])
                 for b in selection.budgets
                 if known(use.get((variant, b, resource))) and known(rows.get((variant, b, metric), {}).get("value"))
             ]
-            if points:
-                _frontier(axis, points, variant, selection, label=short(variant, 24) if index == 0 else None)
-        axis.set_xlabel(_resource_axis(resource))
+            points.sort(key=lambda pair: pair[0])
+            _line(axis, [x for x, _ in points], [row for _, row in points], variant, selection)
+        axis.set_xlabel(resource_heading(resource).replace("USD per ", "USD per\n"))
         axis.grid(color=GRID, linewidth=0.6)
         axis.margins(0.12)
-        axis.locator_params(axis="x", nbins=4)
-        axis.set_ylabel(metric if index % 3 == 0 else "")
-    handles, labels = axes[0].get_legend_handles_labels()
-    figure.legend(
-        handles, labels, loc="outside upper left", ncols=min(6, len(labels)), frameon=False, handletextpad=0.4
-    )
+        axis.locator_params(axis="x", nbins=3)
+        axis.xaxis.set_major_formatter(plain_number)
+        axis.set_ylabel(metric if index % columns == 0 else "")
+    _legend_above(figure, axes)
     return figure
 
 
-def _frontier(
-    axis: Any, points: list[tuple[float, dict[str, Any]]], variant: str, selection: Selection, label: Any
-) -> None:
-    points = sorted(points, key=lambda pair: pair[0])
-    colour, marker = _look(selection, variant)
-    x = [p[0] for p in points]
-    y = np.array([p[1]["value"] for p in points], dtype=float)
-    low = np.array([p[1]["ci_low"] for p in points], dtype=float)
-    high = np.array([p[1]["ci_high"] for p in points], dtype=float)
-    error = np.nan_to_num(np.vstack([y - low, high - y])).clip(min=0)
+def _line(axis: Any, x: Sequence[float], rows: Sequence[dict[str, Any]], variant: str, selection: Selection) -> None:
+    """The means of one variant, with their intervals standing, joined by a line."""
+    if not rows:
+        return
+    colour, marker = look(selection, variant)
     axis.errorbar(
-        x,
-        y,
-        yerr=error,
+        list(x),
+        [row["value"] for row in rows],
+        yerr=errors(rows),
         color=colour,
         marker=marker,
-        markersize=5,
-        linewidth=1.4,
-        elinewidth=0.9,
+        markersize=4.5,
+        linewidth=1.3,
+        elinewidth=0.8,
         capsize=0,
-        label=label,
+        label=short(variant, 24),
+    )
+
+
+def _legend_above(figure: Any, axes: Sequence[Any]) -> None:
+    found: dict[str, Any] = {}
+    for axis in axes:
+        handles, labels = axis.get_legend_handles_labels()
+        found |= dict(zip(labels, handles, strict=True))
+    figure.legend(
+        list(found.values()),
+        list(found),
+        loc="outside upper left",
+        ncols=min(6, len(found)),
+        frameon=False,
+        handletextpad=0.4,
     )
 
 
@@ -172,7 +226,7 @@ def draw_groups(results: Results, selection: Selection) -> Any:
         return None
     budget = selection.reference
     by_group = {g: scores(results, group=g) for g in selection.groups}
-    panels = []
+    drawn = []
     groups = [
         g
         for g in selection.groups
@@ -181,13 +235,12 @@ def draw_groups(results: Results, selection: Selection) -> Any:
     for metric in selection.headline:
         variants = [v for v in selection.variants if any((v, budget, metric) in rows for rows in by_group.values())]
         if variants:
-            panels.append((metric, variants))
-    if not panels:
+            drawn.append((metric, variants))
+    if not drawn:
         return None
-    widths = [len(variants) for _, variants in panels]
-    figure, axes = _panels(len(panels), 0.62 + 0.27 * len(groups) + 0.75, widths)
+    figure, axes = panels(len(drawn), 0.62 + 0.23 * len(groups) + 0.6, [len(variants) for _, variants in drawn])
     sizes = dict(results.dataset.get("groups", {}))
-    for axis, (metric, variants) in zip(axes, panels, strict=True):
+    for axis, (metric, variants) in zip(axes, drawn, strict=True):
         values = np.array(
             [[_value(by_group[g].get((v, budget, metric))) for v in variants] for g in groups], dtype=float
         )
@@ -211,150 +264,47 @@ def draw_groups(results: Results, selection: Selection) -> Any:
 
 
 def draw_funnel(results: Results, selection: Selection) -> Any:
-    """Stacked bars of the share of questions by the first stage that lost their evidence."""
-    frame = results.funnel
+    """Stacked bars of the first stage that lost the evidence; a panel for each budget when they differ."""
     shares = {
         (str(r["variant"]), str(r["budget"]), str(r["stage"])): float(r["share"])
-        for r in frame.to_dict("records")
+        for r in results.funnel.to_dict("records")
         if known(r["share"])
     }
-    places = _places(selection, shares)
-    stages = [s for s in STAGES if any(shares.get((*p, s), 0) > 0 for p in places)]
+    variants, budgets = funnel_variants(results, selection), funnel_budgets(results, selection)
+    stages = [s for s in STAGES if any(shares.get((v, b, s), 0) > 0 for v in variants for b in budgets)]
     if not stages:
         return None
-    figure, axes = _panels(1, _height(len(places)) + 0.35)
-    axis = axes[0]
-    for y, place in enumerate(places):
-        left = 0.0
-        for stage in stages:
-            width = shares.get((*place, stage), 0.0)
-            axis.barh(y, width, left=left, height=0.66, color=STAGE_COLOURS[stage], edgecolor="white", linewidth=0.8)
-            if width >= 0.045:
-                colour = "white" if stage in DARK_STAGES else INK
-                axis.text(
-                    left + width / 2, y, f"{100 * width:.0f} %", ha="center", va="center", fontsize=7.5, color=colour
-                )
-            left += width
-    _forest_axis(axis, places, selection, "")
-    axis.set_ylim(len(places) - 0.5, -0.5)
-    axis.set_xlim(0, 1)
-    axis.set_xticks(np.linspace(0, 1, 6), [f"{t} %" for t in range(0, 101, 20)])
-    axis.set_xlabel("share of the questions with gold evidence")
-    axis.grid(visible=False)
-    patches = [_patch(STAGE_COLOURS[s], f"{s}: {STAGES[s]}" if s != "answered" else s) for s in stages]
+    figure, axes, _ = grid(len(budgets), height_of(len(variants)), 0.3)
+    least = 0.045 * min(len(budgets), 3)
+    for index, (axis, budget) in enumerate(zip(axes, budgets, strict=True)):
+        for y, variant in enumerate(variants):
+            left = 0.0
+            for stage in stages:
+                width = shares.get((variant, budget, stage), 0.0)
+                colour = STAGE_COLOURS[stage]
+                axis.barh(y, width, left=left, height=0.66, color=colour, edgecolor="white", linewidth=0.8)
+                if width >= least:
+                    ink = "white" if stage in DARK_STAGES else INK
+                    axis.text(
+                        left + width / 2, y, f"{100 * width:.0f}", ha="center", va="center", fontsize=7.5, color=ink
+                    )
+                left += width
+        name_rows(axis, variants, selection.label(budget) if len(budgets) > 1 else "")
+        axis.set_ylim(len(variants) - 0.5, -0.5)
+        axis.set_xlim(0, 1)
+        axis.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "25", "50", "75", "100"])
+        if index == 0:
+            axis.set_xlabel("per cent of the questions with gold evidence", loc="left")
+        axis.grid(visible=False)
+    patches = [_patch(STAGE_COLOURS[s], f"{s}: {STAGES[s]}" if s != STAGES[s] else s) for s in stages]
     figure.legend(handles=patches, loc="outside upper left", ncols=3, frameon=False, handlelength=1.0, handleheight=1.0)
     return figure
 
 
-# --- parts ------------------------------------------------------------------------------------------------------------
-
-
-@contextmanager
-def _style() -> Iterator[None]:
-    import matplotlib
-    from matplotlib import font_manager
-
-    families = ["DejaVu Sans"]
-    chinese = chinese_sans()
-    if chinese is not None:
-        if SANS not in font_manager.fontManager.get_font_names():
-            font_manager.fontManager.addfont(str(chinese))
-        families = [SANS, *families]
-    settings = {
-        "font.family": families,
-        "font.size": 8.5,
-        "axes.titlesize": 9.5,
-        "axes.labelsize": 8.5,
-        "axes.labelcolor": SOFT,
-        "axes.edgecolor": GRID,
-        "axes.titlecolor": INK,
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-        "xtick.color": SOFT,
-        "ytick.color": INK,
-        "xtick.labelsize": 8,
-        "ytick.labelsize": 8.5,
-        "legend.fontsize": 8,
-        "text.parse_math": False,
-        "axes.unicode_minus": True,
-        "svg.hashsalt": "rag-lab",
-        "svg.fonttype": "path",
-        "savefig.dpi": 160,
-    }
-    with matplotlib.rc_context(), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".*Glyph.*missing.*")
-        matplotlib.rcdefaults()
-        matplotlib.rcParams.update(settings)
-        yield
-
-
-def _save(figure: Any) -> tuple[bytes, bytes]:
-    svg, png = io.BytesIO(), io.BytesIO()
-    figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": None})
-    figure.savefig(png, format="png", metadata={"Software": None})
-    return svg.getvalue(), png.getvalue()
-
-
-def _panels(n: int, height: float, widths: list[int] | None = None) -> tuple[Any, list[Any]]:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(WIDTH, height), layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = figure.subplots(1, n, sharey=True, squeeze=False, width_ratios=widths)
-    return figure, list(axes[0])
-
-
-def _grid(n: int) -> tuple[Any, list[Any]]:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    columns, rows = min(n, 3), -(-n // 3)
-    figure = Figure(figsize=(WIDTH, 0.35 + 2.1 * rows), layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = figure.subplots(rows, columns, sharey=True, squeeze=False).ravel()
-    for spare in axes[n:]:
-        spare.set_visible(False)
-    return figure, list(axes[:n])
-
-
-def _height(rows: int) -> float:
-    return 0.85 + rows * min(0.36, 8 / rows)
-
-
-def _places(selection: Selection, rows: dict[tuple[str, str, str], Any]) -> list[Place]:
-    have = {(variant, budget) for variant, budget, _ in rows}
-    return [(v, b) for v in selection.variants for b in selection.budgets if (v, b) in have]
-
-
-def _look(selection: Selection, variant: str) -> tuple[str, str]:
-    if variant in selection.bounds:
-        return BOUND, "x" if variant == "no_retrieval" else "*"
-    index = selection.contenders.index(variant)
-    return PALETTE[index % len(PALETTE)], MARKERS[(index + index // len(PALETTE)) % len(MARKERS)]
-
-
-def _whisker(
-    axis: Any, value: float, low: Any, high: Any, y: float, colour: str, marker: str, filled: bool = True
-) -> None:
-    if known(low) and known(high):
-        axis.plot([low, high], [y, y], color=colour, linewidth=1.6, solid_capstyle="round", zorder=2)
-    face = colour if filled else "white"
-    axis.plot([value], [y], marker, color=colour, markerfacecolor=face, markersize=5.5, markeredgewidth=1.3, zorder=3)
-
-
-def _forest_axis(axis: Any, places: list[Place], selection: Selection, title: str) -> None:
-    labels = [
-        f"{short(v, 22)} @ {short(selection.label(b), 24)}" if selection.sweep else short(v, 22) for v, b in places
-    ]
-    axis.set_yticks(range(len(places)), labels)
-    axis.set_ylim(len(places) - 0.4, -0.75)
-    axis.set_title(title, loc="left")
-    axis.grid(axis="x", color=GRID, linewidth=0.6)
-    axis.set_axisbelow(True)
-    axis.tick_params(axis="y", length=0)
-    axis.locator_params(axis="x", nbins=5)
-    axis.spines["left"].set_visible(False)
+def _variants(selection: Selection, rows: dict[tuple[str, str, str], Any]) -> list[str]:
+    """Variants that have a row at the reference budget."""
+    have = {variant for variant, budget, _ in rows if budget == selection.reference}
+    return [v for v in selection.variants if v in have]
 
 
 def _group_label(group: str, size: Any) -> str:
@@ -364,11 +314,6 @@ def _group_label(group: str, size: Any) -> str:
 
 def _value(row: dict[str, Any] | None) -> float:
     return float(row["value"]) if row is not None and known(row["value"]) else float("nan")
-
-
-def _resource_axis(resource: str) -> str:
-    label = RESOURCE_LABELS[resource]
-    return label if resource == "latency_ms" else f"{label} per question"
 
 
 def _patch(colour: str, label: str) -> Any:

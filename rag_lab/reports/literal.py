@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Sequence
 
 EXCERPT_CHARACTERS = 420
 
@@ -21,19 +22,46 @@ def visible(text: str) -> str:
     return _UNPRINTABLE.sub("\ufffd", _NEWLINES.sub("\n", text))
 
 
-def excerpt(text: str, limit: int = EXCERPT_CHARACTERS) -> tuple[str, str]:
-    """The beginning of a text, and a note on its length when something was left out."""
+def excerpt(text: str, limit: int = EXCERPT_CHARACTERS, around: Sequence[str] = ()) -> tuple[str, str]:
+    """The beginning of a text, or the part around the first wording of `around` that is in it.
+
+    Returns the part and a note on its place when something was left out.
+    """
     shown = visible(text).strip()
     if len(shown) <= limit:
         return shown, ""
-    cut = shown[:limit]
-    space = cut.rfind(" ", limit - 40)
-    return (cut[:space] if space > 0 else cut).rstrip() + " …", f"first {limit:,} of {len(shown):,} characters"
+    start = _start(shown, limit, around)
+    cut = shown[start : start + limit]
+    if start + limit < len(shown):
+        space = cut.rfind(" ", limit - 40)
+        cut = (cut[:space] if space > 0 else cut).rstrip() + " …"
+    if start == 0:
+        return cut, f"first {limit:,} of {len(shown):,} characters"
+    return f"… {cut.lstrip()}", f"from character {start + 1:,} of {len(shown):,}"
+
+
+def _start(text: str, limit: int, around: Sequence[str]) -> int:
+    """Where a part of `limit` characters starts that has the wording in its middle; 0 when the beginning has it."""
+    folded = text.lower()
+    for wording in around:
+        wanted = visible(wording).strip().lower()
+        at = folded.find(wanted) if wanted and len(folded) == len(text) else -1
+        if at >= 0:
+            end = at + len(wanted)
+            centre = max(0, min(at - (limit - len(wanted)) // 2, len(text) - limit)) if end > limit else 0
+            space = text.find(" ", centre, centre + 20) if centre else -1
+            return space + 1 if space >= 0 else centre
+    return 0
+
+
+def on_one_line(text: str) -> str:
+    """The text with all white space as single spaces."""
+    return " ".join(visible(text).split())
 
 
 def short(text: str, limit: int) -> str:
     """One line of at most `limit` characters."""
-    line = " ".join(visible(text).split())
+    line = on_one_line(text)
     return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 MINUS = "\u2212"
@@ -16,9 +17,11 @@ RESOURCE_LABELS = {
     "output_tokens": "output tokens",
     "llm_calls": "LLM calls",
     "rounds": "rounds",
-    "usd": "US dollars",
-    "latency_ms": "latency (ms)",
+    "usd": "money",
+    "latency_ms": "latency",
 }
+LEAST_USD = 1e-6
+UNITS = {"usd": "USD per 1,000 questions", "latency_ms": "latency (ms)"}
 
 
 def known(value: Any) -> bool:
@@ -74,26 +77,46 @@ def share(value: Any) -> str:
     return f"{100 * value:.1f} %" if known(value) else DASH
 
 
+def resource_heading(resource: str) -> str:
+    """A resource over a column of `amount`s: its name, and its unit where the name alone does not tell."""
+    return UNITS.get(resource, RESOURCE_LABELS[resource])
+
+
 def amount(value: Any, resource: str) -> str:
-    """What was used of a resource: three significant digits, money with its sign."""
+    """What a question used of a resource, in three significant digits; money in two, for a thousand questions."""
     if not known(value):
         return DASH
-    if value == 0:
+    shown = 1000 * value if resource == "usd" else value
+    if shown == 0:
         return "0"
-    text = f"{value:,.0f}" if abs(value) >= 100 or float(value).is_integer() else _significant(value)
-    return f"${text}" if resource == "usd" else text
+    if resource == "usd" and shown < 1:
+        return _significant(shown, 2) if shown >= LEAST_USD else f"<{LEAST_USD:.6f}"
+    return f"{shown:,.0f}" if abs(shown) >= 100 or float(shown).is_integer() else _significant(shown)
+
+
+def quantity(value: Any, resource: str) -> str:
+    """An amount with what it is an amount of: ``200 context tokens``, ``1,000 ms``."""
+    unit = "ms" if resource == "latency_ms" else resource_heading(resource)
+    return f"{amount(value, resource)} {unit}"
 
 
 def duration(value: Any) -> str:
-    """A duration with one decimal below 100, none above."""
+    """A duration with two decimals below 1, one below 100, none above."""
     if not known(value):
         return DASH
+    if value < 1:
+        return "0" if value == 0 else "<0.01" if value < 0.005 else f"{value:.2f}"
     return f"{value:,.0f}" if value >= 100 else f"{value:.1f}"
 
 
 def plural(n: int, noun: str) -> str:
     """``1 question``, ``2 questions``."""
     return f"{n:,} {noun}" + ("" if n == 1 else "s")
+
+
+def listed(names: Sequence[str]) -> str:
+    """``bm25``, ``bm25 and dense``, ``bm25, dense and hybrid``."""
+    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 
 def _significant(value: float, digits: int = 3) -> str:

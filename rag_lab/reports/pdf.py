@@ -14,7 +14,8 @@ from rag_lab.reports.fonts import chinese_sans, folders, missing_glyphs
 from rag_lab.reports.literal import heading_pieces, pieces, visible
 
 CELL_RUN = 13
-KEPT_ROWS = 12
+KEPT_ROWS, KEPT_CHARACTERS = 12, 60
+CODE_LINES, CODE_WIDTH = 12, 52
 
 
 def render(document: Document, figures: Mapping[str, bytes]) -> bytes:
@@ -78,17 +79,18 @@ def _plain(value: Any, run: int = 24) -> Any:
         words = [heading_pieces(visible(value.label))]
         return {"label": words, "kind": value.kind, "detail": _text(value.detail, CELL_RUN)}
     if isinstance(value, Code):
-        return {"type": "Code", "text": [pieces(line, 80) for line in visible(value.text).split("\n")]}
+        return {"type": "Code", "parts": [[pieces(line, 80) for line in part] for part in _code_columns(value.text)]}
     if is_dataclass(value):
         kind = type(value).__name__
         inner = CELL_RUN if kind in ("Cell", "Column") else run
-        verbatim = ("role", "tone", "anchor", "name")
+        verbatim = ("role", "tone", "mark", "anchor", "name")
         content = {
             f.name: getattr(value, f.name) if f.name in verbatim else _plain(getattr(value, f.name), inner)
             for f in fields(value)
         }
         if isinstance(value, Table):
             content["compact"] = _compact(value)
+            content |= {"marked": value.marked, "inline": value.inline}
         return {"type": kind, **content}
     return value
 
@@ -96,11 +98,16 @@ def _plain(value: Any, run: int = 24) -> Any:
 def _compact(table: Table) -> bool:
     """Whether a table is small enough to be kept on one page."""
     lines = (line for row in table.rows for one in row for line in one.lines)
-    return (
-        len(table.rows) <= KEPT_ROWS
-        and all(c.kind != "text" for c in table.columns)
-        and max(map(len, lines), default=0) <= 40
-    )
+    return len(table.rows) <= KEPT_ROWS and max(map(len, lines), default=0) <= KEPT_CHARACTERS
+
+
+def _code_columns(text: str) -> list[list[str]]:
+    """The lines, in two columns when they are many and short."""
+    lines = visible(text).rstrip("\n").split("\n")
+    if len(lines) < CODE_LINES or max(map(len, lines)) > CODE_WIDTH:
+        return [lines]
+    half = -(-len(lines) // 2)
+    return [lines[:half], lines[half:]]
 
 
 def _text(text: str, run: int = 24) -> list[list[str]]:

@@ -8,11 +8,24 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from rag_lab.reports.blocks import Block, Code, Column, Facts, Paragraph, Section, Table, cell, texts
-from rag_lab.reports.numbers import DASH, RESOURCE_LABELS, amount, count, known, score
+from rag_lab.reports.numbers import (
+    DASH,
+    RESOURCE_LABELS,
+    amount,
+    count,
+    known,
+    listed,
+    plural,
+    resource_heading,
+    score,
+    share,
+)
 from rag_lab.reports.selection import Selection
 
 if TYPE_CHECKING:
     from rag_lab.results import Results
+
+YAML_WIDTH = 44  # columns, so that the definition can be set in two columns of a page
 
 
 def question_of(results: Results, selection: Selection) -> str:
@@ -33,9 +46,7 @@ def question_section(results: Results, selection: Selection) -> Section:
     dataset = results.dataset
     facts = [
         ("Dataset", _dataset_name(dataset)),
-        ("Documents", count(dataset.get("documents"))),
-        ("Questions", count(dataset.get("queries"))),
-        ("Languages", texts([str(x) for x in dataset.get("languages", [])])),
+        ("Size", _size(dataset)),
         ("Groups", texts([f"{name} {size:,}" for name, size in dict(dataset.get("groups", {})).items()])),
         ("Rights", _RIGHTS.get(str(dataset.get("rights")), DASH)),
         ("Compared with", f"{selection.baseline} (baseline)"),
@@ -54,6 +65,12 @@ _RIGHTS = {
 }
 
 
+def _size(dataset: Mapping[str, Any]) -> str:
+    languages = [str(name) for name in dataset.get("languages", [])]
+    size = f"{count(dataset.get('documents'))} documents, {count(dataset.get('queries'))} questions"
+    return size + (f", in {listed(languages)}" if languages else "")
+
+
 def _dataset_name(dataset: Mapping[str, Any]) -> str:
     split = dataset.get("split")
     return str(dataset.get("name", DASH)) + (f", split {split}" if split else "")
@@ -69,21 +86,32 @@ def equal_section(results: Results, selection: Selection) -> Section:
     calibration = results.calibration
     if calibration:
         shared.append(("Reader", _calibration(calibration)))
-    blocks: list[Block] = [Facts(tuple(shared)), _caps(results, selection), _pipelines(results, selection)]
-    if selection.bounds:
-        blocks.append(
-            Paragraph(f"{' and '.join(selection.bounds)}: bounds that show the scale, not contenders; same generator.")
-        )
-    return Section("What was held equal", "equal", tuple(blocks))
+    detector = results.provenance.get("abstention_detector")
+    if detector:
+        shared.append(("Abstention", _detector(detector)))
+    blocks = (Facts(tuple(shared)), _caps(results, selection), _pipelines(results, selection))
+    return Section("What was held equal", "equal", blocks)
 
 
 def _calibration(calibration: Mapping[str, Any]) -> str:
     threshold = calibration.get("threshold")
     value = score(threshold) if isinstance(threshold, int | float) else str(threshold)
+    found = [f"reached {score(calibration['score'])}"] if known(calibration.get("score")) else []
+    found += [f"AUC of the confidence {score(calibration['auc'])}"] if known(calibration.get("auc")) else []
+    variants = [str(v) for v in calibration.get("variants") or []]
+    of = f" of {listed(variants)}" if variants else ""
     return (
-        f"{calibration.get('reader')}, abstains below {value}; set on {count(calibration.get('questions'))} questions "
-        f"that are not scored (rule: {calibration.get('rule')})"
+        f"{calibration.get('reader')}, abstains below a confidence of {value} in every variant; set on "
+        f"{count(calibration.get('questions'))} questions{of} that are not scored. Rule: {calibration.get('rule')}"
+        + (f" ({', '.join(found)})." if found else ".")
     )
+
+
+def _detector(detector: Mapping[str, Any]) -> str:
+    agreement = detector.get("agreement")
+    of = f" on {count(detector['n'])} labelled answers" if known(detector.get("n")) else ""
+    measured = f"; it agrees with the labels in {share(agreement)}{of}" if known(agreement) else ""
+    return f"told from answers by detector {detector.get('version')}{measured}"
 
 
 def _caps(results: Results, selection: Selection) -> Block:
@@ -91,10 +119,10 @@ def _caps(results: Results, selection: Selection) -> Block:
     capped = [r for r in RESOURCE_LABELS if any(known(caps.get(r)) for caps in budgets.values())]
     if not capped:
         return Paragraph("No resource was capped. Compare what was used before comparing scores.")
-    columns = (Column("budget", "name"), *(Column(RESOURCE_LABELS[r]) for r in capped))
+    columns = (Column("budget", "name"), *(Column(resource_heading(r), "count") for r in capped))
     rows = tuple(
         (
-            cell(selection.label(name), name if selection.label(name) != name else ""),
+            cell(selection.label(name), aside=f"({name})" if selection.label(name) != name else ""),
             *(cell(amount(caps[r], r) if known(caps.get(r)) else "open") for r in capped),
         )
         for name, caps in budgets.items()
@@ -109,7 +137,8 @@ def _pipelines(results: Results, selection: Selection) -> Table:
         (cell(variant), cell(" → ".join(_stage(s) for s in results.variants.get(variant, [])) or "no stage"))
         for variant in selection.variants
     )
-    return Table("The variants", (Column("variant", "name"), Column("stages", "text")), rows)
+    bounds = f"{listed(selection.bounds)}: bounds that show the scale, not contenders." if selection.bounds else ""
+    return Table("The variants", (Column("variant", "name"), Column("stages", "text")), rows, bounds)
 
 
 def _stage(stage: Any) -> str:
@@ -120,7 +149,7 @@ def _stage(stage: Any) -> str:
     if not name and len(items) == 1:
         name, inner = next(iter(items.items()))
         items = dict(inner) if isinstance(inner, Mapping) else {}
-    settings = ", ".join(f"{key} {value}" for key, value in items.items() if value is not None)
+    settings = ", ".join(f"{key} {value}" for key, value in items.items() if value not in (None, {}, []))
     return f"{name} ({settings})" if settings else str(name)
 
 
@@ -136,9 +165,9 @@ def reproduce_section(results: Results) -> Section:
         ("Seconds", "seconds"),
         ("Experiment file", "experiment_file"),
         ("Price file", "price_file"),
-        ("Compute, US dollars an hour", "compute_usd_per_hour"),
+        ("USD an hour", "compute_usd_per_hour"),
     )
-    origin = (("Source of the dataset", "source"), ("Licence of the dataset", "licence"))
+    origin = (("Dataset source", "source"), ("Dataset licence", "licence"))
     facts = [
         ("Seed", str(results.seed)),
         ("Snapshot", results.snapshot),
@@ -154,13 +183,14 @@ def reproduce_section(results: Results) -> Section:
     blocks: list[Block] = []
     if known_facts.get("command"):
         blocks += [Paragraph("The command:"), Code(str(known_facts["command"]))]
+    facts += [
+        (label, ", ".join(f"{name} {version}" for name, version in dict(known_facts[key]).items()))
+        for label, key in (("Models", "models"), ("Packages", "packages"))
+        if known_facts.get(key)
+    ]
+    facts += _integrity(results)
     blocks.append(Facts(tuple(facts)))
-    for caption, key in (("Models", "models"), ("Packages", "packages")):
-        items = dict(known_facts.get(key) or {})
-        if items:
-            blocks.append(_versions(caption, items))
-    blocks += _integrity(results)
-    text = yaml.safe_dump(_plain(results.experiment), sort_keys=False, allow_unicode=True, width=100)
+    text = yaml.safe_dump(_plain(results.experiment), sort_keys=False, allow_unicode=True, width=YAML_WIDTH)
     blocks += [Paragraph("The experiment in full:"), Code(text)]
     blocks.append(
         Paragraph(
@@ -172,18 +202,14 @@ def reproduce_section(results: Results) -> Section:
     return Section("To reproduce it", "reproduce", tuple(blocks))
 
 
-def _versions(caption: str, items: Mapping[str, Any]) -> Table:
-    rows = tuple((cell(str(name)), cell(str(version))) for name, version in items.items())
-    return Table(caption, (Column("name", "name"), Column("version", "text")), rows)
-
-
-def _integrity(results: Results) -> list[Block]:
+def _integrity(results: Results) -> list[tuple[str, str]]:
     counts = {k: v for k, v in dict(results.dataset.get("integrity", {})).items() if isinstance(v, int | float)}
     if not counts:
         return []
-    rows = tuple((cell(str(name).replace("_", " ")), cell(count(value))) for name, value in counts.items() if value)
-    note = f"{len(counts) - len(rows)} more checks found nothing." if len(rows) < len(counts) else ""
-    return [Table("Integrity of the dataset", (Column("what was counted", "name"), Column("count")), rows, note)]
+    found = [f"{str(name).replace('_', ' ')} {count(value)}" for name, value in counts.items() if value]
+    nothing = len(counts) - len(found)
+    rest = [f"{plural(nothing, 'more check')} found nothing"] if nothing else []
+    return [("Integrity", "; ".join([", ".join(found), *rest]))]
 
 
 def _plain(value: Any) -> Any:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rag_lab.reports.blocks import Block, Cell, Column, Figure, Paragraph, Section, Table, cell
+from rag_lab.reports.blocks import Block, Cell, Column, Figure, Paragraph, Section, Table, Tone, cell
+from rag_lab.reports.notes import score_notes
 from rag_lab.reports.numbers import count, interval, known, p_value, score, signed
 from rag_lab.reports.selection import Selection, comparisons, decided, families, scores
 from rag_lab.reports.verdict import SMALL_N
@@ -13,30 +14,33 @@ if TYPE_CHECKING:
     from rag_lab.results import Results
 
 Row = dict[str, Any]
-MARKS = {1: " ▲", 0: "", -1: " ▼"}
+MARKS = {1: "▲", 0: "", -1: "▼"}
 VERDICTS = {1: "better", 0: "not distinguishable", -1: "worse"}
 GROUP_COLUMNS = 6
+ROOMY = 3  # metrics that leave room for the interval on the value's own line
 
 
 def scores_section(results: Results, selection: Selection) -> Section:
-    """The main tables, one for each family of metrics."""
-    percent = selection.confidence
+    """The main tables at the reference budget, one for each family of metrics."""
+    percent, where = selection.confidence, selection.where(selection.reference)
     blocks: list[Block] = [
         Paragraph(
-            f"Means over questions; in brackets the {percent} bootstrap interval. ▲ and ▼ mark variants that are "
-            f"better or worse than {selection.baseline}: the interval of the paired difference excludes zero and the "
-            f"Holm-corrected p is below {selection.alpha:g}. No mark means not distinguishable, which is not the same "
-            "as equal."
+            f"Means over questions{where}; in brackets the {percent} bootstrap interval. ▲ and ▼ mark variants that "
+            f"are better or worse than {selection.baseline}: the interval of the paired difference excludes zero and "
+            f"the Holm-corrected p is below {selection.alpha:g}. No mark means not distinguishable, which is not the "
+            "same as equal."
         ),
         Figure(
             "scores",
-            f"Scores with {percent} intervals. Whiskers that overlap do not decide: the test is on paired differences.",
+            f"Scores{where} with {percent} intervals. Whiskers that overlap do not decide: the test is on paired "
+            "differences.",
             _in_words(results, selection),
         ),
     ]
     blocks.extend(
         _family_table(results, selection, name, metrics) for name, metrics in families(selection.metrics).items()
     )
+    blocks.extend(Paragraph(note, "note") for note in score_notes(results))
     blocks.extend(_not_measured(results))
     return Section("Scores", "scores", tuple(blocks))
 
@@ -44,102 +48,110 @@ def scores_section(results: Results, selection: Selection) -> Section:
 def _in_words(results: Results, selection: Selection) -> str:
     rows = scores(results)
     parts = [
-        f"{variant}{selection.where(budget)} {score(row['value'])}"
-        for budget in selection.budgets
+        f"{variant} {score(row['value'])}"
         for variant in selection.variants
-        if (row := rows.get((variant, budget, selection.primary))) is not None
+        if (row := rows.get((variant, selection.reference, selection.primary))) is not None
     ]
-    return f"{selection.primary}: " + ", ".join(parts)
+    return f"{selection.primary}{selection.where(selection.reference)}: " + ", ".join(parts)
 
 
 def _family_table(results: Results, selection: Selection, name: str, metrics: tuple[str, ...]) -> Table:
     rows, tests = scores(results), comparisons(results, selection.baseline)
+    budget, roomy = selection.reference, len(metrics) <= ROOMY
     table: list[tuple[Cell, ...]] = []
-    breaks: list[int] = []
-    for budget in selection.budgets:
-        breaks.append(len(table))
-        for variant in selection.variants:
-            found = [rows.get((variant, budget, m)) for m in metrics]
-            counts = next((_counts(r) for r in found if r is not None and known(r["value"])), None)
-            if counts is None:
-                continue
-            cells = [
-                _score_cell(row, tests.get((variant, budget, m)), selection, counts)
-                for m, row in zip(metrics, found, strict=True)
-            ]
-            names = [cell(variant)] + ([cell(selection.label(budget))] if selection.sweep else [])
-            table.append(
-                (*names, *cells, *(cell(count(c), tone="bad" if i and c else "") for i, c in _flagged(counts)))
-            )
-    columns = [
+    for variant in selection.variants:
+        found = [rows.get((variant, budget, m)) for m in metrics]
+        counts = next((_counts(r) for r in found if r is not None and known(r["value"])), None)
+        if counts is None:
+            continue
+        cells = [
+            score_cell(row, tests.get((variant, budget, m)), selection, roomy, _other_counts(row, counts))
+            for m, row in zip(metrics, found, strict=True)
+        ]
+        table.append((cell(variant), *cells, *_count_cells(counts)))
+    columns = (
         Column("variant", "name"),
-        *([Column("budget", "name")] if selection.sweep else []),
         *(Column(m) for m in metrics),
         Column("n", "count"),
         Column("failed", "count"),
         Column("abstained", "count"),
-    ]
+    )
     notes = ["Failed questions count as 0."] if any(r[-2].lines != ("0",) for r in table) else []
     if any(line.startswith("within ") for r in table for c in r for line in c.lines):
         notes.append("within: the score with questions that went over budget counted as 0.")
-    return Table(name, tuple(columns), tuple(table), " ".join(notes), tuple(breaks[1:]))
+    return Table(name, columns, tuple(table), " ".join(notes))
 
 
 def _counts(row: Row) -> tuple[float, float, float]:
     return row["n"], row["n_failed"], row["n_abstained"]
 
 
-def _flagged(counts: tuple[float, float, float]) -> list[tuple[bool, float]]:
-    """Each count with whether a value above zero is bad news: failures are, abstentions need not be."""
-    return [(False, counts[0]), (True, counts[1]), (False, counts[2])]
+def _count_cells(counts: tuple[float, float, float]) -> tuple[Cell, ...]:
+    n, failed, abstained = counts
+    return cell(count(n)), cell(count(failed), tone="bad" if failed else ""), cell(count(abstained))
 
 
-def _score_cell(row: Row | None, test: Row | None, selection: Selection, counts: tuple[float, float, float]) -> Cell:
+def _other_counts(row: Row | None, usual: tuple[float, float, float]) -> str:
+    """The counts of a metric that are not those of its row."""
+    if row is None:
+        return ""
+    pairs = zip(("n", "failed", "abstained"), _counts(row), usual, strict=True)
+    return ", ".join(f"{label} {count(own)}" for label, own, other in pairs if own != other)
+
+
+def score_cell(row: Row | None, test: Row | None, selection: Selection, roomy: bool, remark: str = "") -> Cell:
+    """A mean with its mark and interval, and its value within budget where that differs.
+
+    roomy: interval and remark stand on the value's line.
+    """
     if row is None or not known(row["value"]):
         return cell("–", tone="muted")
     sense = decided(test, selection.alpha) if test is not None else 0
-    lines = [score(row["value"]) + MARKS[sense], interval(row["ci_low"], row["ci_high"])]
-    within = row["value_within_budget"]
+    between, within = interval(row["ci_low"], row["ci_high"]), row["value_within_budget"]
+    aside = ", ".join(filter(None, (between, remark))) if roomy else ""
+    lines = [score(row["value"]), *(() if roomy else (between, remark))]
     if known(within) and abs(within - row["value"]) > 1e-12:
         lines.append(f"within {score(within)}")
-    for label, own, usual in zip(("n", "failed", "abstained"), _counts(row), counts, strict=True):
-        if own != usual:
-            lines.append(f"{label} {count(own)}")
-    return cell(*lines, tone="good" if sense > 0 else "bad" if sense < 0 else "")
+    tone: Tone = "good" if sense > 0 else "bad" if sense < 0 else ""
+    return cell(*lines, tone=tone, mark=MARKS[sense], aside=aside)
 
 
 def _not_measured(results: Results) -> list[Block]:
-    reasons = dict(results.dataset.get("not_measured", {}))
+    reasons: dict[str, list[str]] = {}
+    for name, why in dict(results.dataset.get("not_measured", {})).items():
+        reasons.setdefault(str(why), []).append(str(name))
     if not reasons:
         return []
-    rows = tuple((cell(str(name)), cell(str(why))) for name, why in reasons.items())
-    return [Table("Not measured, and why", (Column("metric", "name"), Column("reason", "text")), rows)]
+    rows = tuple((cell(", ".join(names)), cell(why)) for why, names in reasons.items())
+    return [Table("Not measured, and why", (Column("metric", "text"), Column("reason", "text")), rows)]
 
 
 def differences_section(results: Results, selection: Selection) -> Section:
     """Paired differences to the baseline on the headline metrics."""
     intro = Paragraph(
         "Each question is answered by both variants, so differences are taken question by question. p comes from a "
-        "paired randomisation test, p_holm corrects it for the number of variants compared on that metric (Holm), and "
-        "the effect is the mean difference in standard deviations of the differences. Both conditions must hold before "
-        f"a variant is called better or worse: the {selection.confidence} interval excludes zero, and p_holm is below "
+        "paired randomisation test; p_holm corrects it by Holm over the variants compared on one metric under one "
+        "budget; the effect is the mean difference in standard deviations of the differences. A variant is called "
+        f"better or worse when the {selection.confidence} interval excludes zero and p_holm is below "
         f"{selection.alpha:g}."
     )
     if results.comparisons.empty:
         return Section("Differences", "differences", (Paragraph("Only one variant was run: nothing to compare."),))
+    where = selection.where(selection.reference)
     figure = Figure(
         "differences",
-        f"Differences to {selection.baseline}, with {selection.confidence} intervals. Filled: distinguishable from "
-        "zero after correction. Hollow: not distinguishable.",
+        f"Differences to {selection.baseline}{where}, with {selection.confidence} intervals. Filled: distinguishable "
+        "from zero after correction. Hollow: not distinguishable.",
         f"Differences of each variant to {selection.baseline}; the table gives the same numbers.",
     )
-    table = comparison_table(results, selection, selection.headline, "Differences on the headline metrics")
+    table = comparison_table(results, selection, selection.headline, f"Differences on the headline metrics{where}")
     return Section("Differences to the baseline", "differences", (intro, figure, table))
 
 
 def comparison_table(results: Results, selection: Selection, metrics: tuple[str, ...], caption: str) -> Table:
-    """All comparisons on some metrics, in the order of the metrics."""
+    """The comparisons on some metrics at the reference budget, in the order of the metrics."""
     frame = results.comparisons
+    frame = frame[frame["budget"] == selection.reference]
     table: list[tuple[Cell, ...]] = []
     breaks: list[int] = []
     several = frame["baseline"].nunique() > 1
@@ -153,11 +165,11 @@ def comparison_table(results: Results, selection: Selection, metrics: tuple[str,
         Column("metric", "name"),
         *([Column("baseline", "name")] if several else []),
         Column("variant", "name"),
-        *([Column("budget", "name")] if selection.sweep else []),
-        Column("difference", detail=f"{selection.confidence} interval"),
-        Column("p"),
-        Column("p_holm"),
-        Column("effect"),
+        Column("difference", "count"),
+        Column(f"{selection.confidence} interval", "count"),
+        Column("p", "count"),
+        Column("p_holm", "count"),
+        Column("effect", "count"),
         Column("n", "count"),
         Column("verdict", "text"),
     ]
@@ -168,20 +180,21 @@ def comparison_table(results: Results, selection: Selection, metrics: tuple[str,
 def _comparison(row: dict[Any, Any], metric: str, several: bool, selection: Selection) -> tuple[Cell, ...]:
     row = {str(k): v for k, v in row.items()}
     sense = decided(row, selection.alpha)
-    verdict = VERDICTS[sense] + MARKS[sense] if known(row["delta"]) else "not comparable"
-    if row["variant"] in selection.bounds:
-        verdict += ", a bound"
+    verdict = VERDICTS[sense] if known(row["delta"]) else "not comparable"
+    remarks = ["a bound"] if row["variant"] in selection.bounds else []
+    remarks += [str(row["note"])] if row["note"] else []
+    tone: Tone = "good" if sense > 0 else "bad" if sense < 0 else "muted"
     return (
         cell(metric),
         *([cell(str(row["baseline"]))] if several else []),
         cell(str(row["variant"])),
-        *([cell(selection.label(str(row["budget"])))] if selection.sweep else []),
-        cell(signed(row["delta"]), interval(row["ci_low"], row["ci_high"], sign=True)),
+        cell(signed(row["delta"])),
+        cell(interval(row["ci_low"], row["ci_high"], sign=True)),
         cell(p_value(row["p"], selection.alpha)),
         cell(p_value(row["p_holm"], selection.alpha)),
-        cell(signed(row["effect"]).rstrip() if known(row["effect"]) else "–"),
+        cell(signed(row["effect"])),
         cell(count(row["n"])),
-        cell(verdict, str(row["note"] or ""), tone="good" if sense > 0 else "bad" if sense < 0 else "muted"),
+        cell(verdict, tone=tone, mark=MARKS[sense], aside=f"({', '.join(remarks)})" if remarks else ""),
     )
 
 
@@ -204,8 +217,6 @@ def groups_section(results: Results, selection: Selection) -> Section:
     ]
     for metric in selection.headline:
         blocks.extend(_group_tables(results, selection, metric, selection.reference))
-    if selection.sweep:
-        blocks.append(Paragraph("The groups at the other budgets are in tables/metrics.parquet.", "note"))
     return Section("Results by group", "groups", tuple(blocks))
 
 
@@ -220,22 +231,18 @@ def _group_tables(results: Results, selection: Selection, metric: str, budget: s
             cells = [found.get((v, budget, metric)) for v in part]
             sizes = [c["n"] for c in cells if c is not None and known(c["value"])]
             if sizes:
-                rows.append((cell(group), cell(count(max(sizes))), *(_group_cell(c, max(sizes)) for c in cells)))
+                shown = (_group_cell(c, max(sizes), selection, len(part) < GROUP_COLUMNS) for c in cells)
+                rows.append((cell(group), cell(count(max(sizes))), *shown))
         columns = (Column("group", "name"), Column("n", "count"), *(Column(v) for v in part))
         if rows:
             tables.append(Table(f"{metric} by group{selection.where(budget)}", columns, tuple(rows)))
     return tables
 
 
-def _group_cell(row: Row | None, n: float) -> Cell:
-    if row is None or not known(row["value"]):
-        return cell("–", tone="muted")
-    within = row["value_within_budget"]
-    lines = [score(row["value"]), interval(row["ci_low"], row["ci_high"])]
-    if known(within) and abs(within - row["value"]) > 1e-12:
-        lines.append(f"within {score(within)}")
-    if row["n_failed"]:
-        lines.append(f"{count(row['n_failed'])} failed")
-    if row["n"] != n:
-        lines.append(f"n {count(row['n'])}")
-    return cell(*lines)
+def _group_cell(row: Row | None, n: float, selection: Selection, roomy: bool) -> Cell:
+    remarks = []
+    if row is not None and row["n_failed"]:
+        remarks.append(f"{count(row['n_failed'])} failed")
+    if row is not None and row["n"] != n:
+        remarks.append(f"n {count(row['n'])}")
+    return score_cell(row, None, selection, roomy, ", ".join(remarks))

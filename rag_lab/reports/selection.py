@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rag_lab.contracts import RESOURCES
 from rag_lab.definition import MAIN
-from rag_lab.reports.numbers import RESOURCE_LABELS, amount, known
+from rag_lab.reports.numbers import NBSP, RESOURCE_LABELS, known, listed, quantity
 from rag_lab.variants import BASELINES as BOUNDS
 
 if TYPE_CHECKING:
@@ -31,12 +32,13 @@ class Selection:
     primary: the metric of the verdict and of the worst questions, the first that the experiment lists; headline: the
     primary metric and one each of the other boundaries (ranking, context, answer); contenders: variants but for the
     bounds; focal: the variant whose worst questions are shown; budgets: from small to large where one resource is
-    swept; `budget_labels` says what each is called.
+    swept; `budget_labels` says what each is called; swept: the one resource in which they differ, else empty.
     """
 
     variants: tuple[str, ...]
     budgets: tuple[str, ...]
     budget_labels: dict[str, str]
+    swept: str
     baseline: str
     primary: str
     headline: tuple[str, ...]
@@ -64,12 +66,23 @@ class Selection:
         return MAIN if MAIN in self.budgets else self.budgets[-1]
 
     @property
+    def others(self) -> tuple[str, ...]:
+        """The budgets of a sweep but for the reference."""
+        return tuple(b for b in self.budgets if b != self.reference)
+
+    @property
     def sweep(self) -> bool:
         return len(self.budgets) > 1
 
     def label(self, budget: str) -> str:
         """What a budget is called: ``200 context tokens`` in a sweep over those."""
         return self.budget_labels.get(budget, budget)
+
+    def at(self, budgets: Sequence[str]) -> str:
+        """Several budgets: ``200 and 400 context tokens``."""
+        labels = [self.label(budget) for budget in budgets]
+        unit = labels[-1].partition(" ")[2] if self.swept else ""
+        return f"{listed([label.removesuffix(f' {unit}') for label in labels])} {unit}".strip()
 
     def where(self, budget: str) -> str:
         """Where a statement holds, to be put behind it: `` at 200 context tokens``, empty when there is one budget."""
@@ -78,7 +91,7 @@ class Selection:
 
     @property
     def confidence(self) -> str:
-        return f"{100 * (1 - self.alpha):.3g} %"
+        return f"{100 * (1 - self.alpha):.3g}{NBSP}%"
 
 
 def select(results: Results) -> Selection:
@@ -90,11 +103,13 @@ def select(results: Results) -> Selection:
     variants = tuple(str(v) for v in results.variants) or tuple(dict.fromkeys(metrics["variant"].astype(str)))
     primary = _primary(results, ordered)
     budgets = tuple(dict.fromkeys(metrics["budget"].astype(str))) or (MAIN,)
-    labels = _budget_labels(results, budgets)
+    swept = _swept(results, budgets)
+    labels = _budget_labels(results, budgets, swept)
     return Selection(
         variants=variants,
         budgets=tuple(labels),
         budget_labels=labels,
+        swept=swept,
         baseline=_baseline(results, variants),
         primary=primary,
         headline=_headline(primary, ordered),
@@ -104,16 +119,24 @@ def select(results: Results) -> Selection:
     )
 
 
-def _budget_labels(results: Results, budgets: tuple[str, ...]) -> dict[str, str]:
+def cap_of(results: Results, budget: str, resource: str) -> float:
+    """The cap on a resource, infinite where it is open."""
+    cap = dict(results.budgets.get(budget, {})).get(resource)
+    return float(cap) if cap is not None and known(cap) else math.inf
+
+
+def _swept(results: Results, budgets: tuple[str, ...]) -> str:
+    differing = [r for r in RESOURCES if len({cap_of(results, name, r) for name in budgets}) > 1]
+    return differing[0] if len(differing) == 1 else ""
+
+
+def _budget_labels(results: Results, budgets: tuple[str, ...], resource: str) -> dict[str, str]:
     """Names as they are; by the cap, and in its order, where the budgets differ in one resource only."""
-    caps = {name: dict(results.budgets.get(name, {})) for name in budgets}
-    swept = [r for r in RESOURCES if len({cap.get(r) for cap in caps.values()}) > 1]
-    if len(swept) != 1:
+    if not resource:
         return {name: name for name in budgets}
-    resource = swept[0]
-    values = {name: cap[resource] if known(cap.get(resource)) else math.inf for name, cap in caps.items()}
+    values = {name: cap_of(results, name, resource) for name in budgets}
     return {
-        name: f"{'open' if math.isinf(values[name]) else amount(values[name], resource)} {RESOURCE_LABELS[resource]}"
+        name: f"open {RESOURCE_LABELS[resource]}" if math.isinf(values[name]) else quantity(values[name], resource)
         for name in sorted(budgets, key=lambda name: values[name])
     }
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rag_lab.contracts import RESOURCES
-from rag_lab.reports.blocks import Block, Cell, Column, Figure, Paragraph, Section, Table, cell, texts
-from rag_lab.reports.numbers import RESOURCE_LABELS, amount, count, duration, known
+from rag_lab.reports.blocks import Block, Cell, Column, Figure, Paragraph, Section, Table, Tone, cell, texts
+from rag_lab.reports.numbers import RESOURCE_LABELS, amount, count, duration, known, resource_heading
 from rag_lab.reports.selection import Selection
 
 if TYPE_CHECKING:
@@ -36,11 +36,7 @@ def budget_section(results: Results, selection: Selection) -> Section:
         )
     ]
     resources = used_resources(results)
-    blocks.extend(_use_table(results, selection, budget, resources) for budget in selection.budgets)
-    unused = [RESOURCE_LABELS[r] for r in RESOURCES if r not in resources]
-    if unused:
-        blocks.append(Paragraph(f"Open and not used by any variant: {texts(unused)}.", "note"))
-    blocks.append(_curtailments(results, selection))
+    blocks += [_use_table(results, selection, selection.reference, resources), _curtailments(results, selection)]
     return Section("Budget use and curtailments", "budget", tuple(blocks))
 
 
@@ -49,7 +45,7 @@ def _use_table(results: Results, selection: Selection, budget: str, resources: t
     rows = {(str(r["variant"]), str(r["resource"])): r for r in use[use["budget"] == budget].to_dict("records")}
     caps = {r: next((row["cap"] for (_, name), row in rows.items() if name == r), None) for r in resources}
     columns = [Column("variant", "name")] + [
-        Column(RESOURCE_LABELS[r], detail=f"cap {amount(caps[r], r)}" if known(caps[r]) else "open") for r in resources
+        Column(resource_heading(r), detail=f"cap {amount(caps[r], r)}" if known(caps[r]) else "open") for r in resources
     ]
     table = tuple(
         (cell(v), *(_use_cell(rows.get((v, r)), r) for r in resources))
@@ -57,40 +53,41 @@ def _use_table(results: Results, selection: Selection, budget: str, resources: t
         if any((v, r) in rows for r in resources)
     )
     caption = "Mean use per question" + selection.where(budget)
-    return Table(caption, tuple(columns), table)
+    unused = [RESOURCE_LABELS[r] for r in RESOURCES if r not in resources]
+    note = f"Open and not used by any variant: {texts(unused)}." if unused else ""
+    return Table(caption, tuple(columns), table, note)
 
 
 def _use_cell(row: dict[Any, Any] | None, resource: str) -> Cell:
     if row is None or not known(row["mean"]):
         return cell("–", tone="muted")
     lines = [amount(row["mean"], resource)]
-    if row["max"] != row["mean"]:
-        lines.append(f"max {amount(row['max'], resource)}")
+    most = f"max {amount(row['max'], resource)}" if row["max"] != row["mean"] else ""
     if row["curtailed"] > 0:
         lines.append(f"curtailed {count(row['curtailed'])}")
     if row["over"] > 0:
         lines.append(f"over {count(row['over'])}")
-    return cell(*lines, tone="bad" if row["over"] > 0 else "caution" if row["curtailed"] > 0 else "")
+    tone: Tone = "bad" if row["over"] > 0 else "caution" if row["curtailed"] > 0 else ""
+    return cell(*lines, tone=tone, aside=most)
 
 
 def _curtailments(results: Results, selection: Selection) -> Block:
     frame = results.curtailments
-    rows = frame[frame["questions"] > 0].to_dict("records")
+    where = selection.where(selection.reference)
+    rows = frame[(frame["questions"] > 0) & (frame["budget"] == selection.reference)].to_dict("records")
     if not rows:
-        return Paragraph("No stage was cut short by the budget.")
-    columns = [
+        return Paragraph(f"No stage was cut short by the budget{where}.")
+    columns = (
         Column("variant", "name"),
-        *([Column("budget", "name")] if selection.sweep else []),
         Column("stage", "name"),
         Column("resource", "name"),
-        Column("questions"),
-        Column("wanted", detail="mean"),
-        Column("granted", detail="mean"),
-    ]
+        Column("questions", "count"),
+        Column("wanted", "count", detail="mean"),
+        Column("granted", "count", detail="mean"),
+    )
     table = tuple(
         (
             cell(str(r["variant"])),
-            *([cell(selection.label(str(r["budget"])))] if selection.sweep else []),
             cell(str(r["stage"])),
             cell(RESOURCE_LABELS.get(r["resource"], str(r["resource"]))),
             cell(count(r["questions"])),
@@ -99,7 +96,7 @@ def _curtailments(results: Results, selection: Selection) -> Block:
         )
         for r in rows
     )
-    return Table("Where the budget cut a stage short", tuple(columns), table)
+    return Table(f"Where the budget cut a stage short{where}", columns, table)
 
 
 def quality_section(results: Results, selection: Selection) -> Section:
@@ -121,36 +118,39 @@ def quality_section(results: Results, selection: Selection) -> Section:
 
 
 def timings_table(results: Results, selection: Selection) -> Table:
-    """Latency by stage."""
+    """Latency by stage at the reference budget."""
+    frame = results.timings[results.timings["budget"] == selection.reference]
+    remarked = bool(frame["cached"].any() or (frame["shared_with"].map(len) > 0).any())
     columns = [
         Column("variant", "name"),
-        *([Column("budget", "name")] if selection.sweep else []),
         Column("stage", "name"),
-        Column("mean", detail="ms"),
-        Column("p50", detail="ms"),
-        Column("p95", detail="ms"),
-        Column("p99", detail="ms"),
-        Column("total", detail="s"),
-        Column("remark", "text"),
+        *(Column(name, "count", detail="ms") for name in ("mean", "p50", "p95", "p99")),
+        Column("total", "count", detail="s"),
+        *([Column("remark", "text")] if remarked else []),
     ]
     rows: list[tuple[Cell, ...]] = []
     breaks: list[int] = []
-    place = None
-    for r in results.timings.to_dict("records"):
-        if (r["variant"], r["budget"]) != place and rows:
+    variant = None
+    for r in frame.to_dict("records"):
+        if r["variant"] != variant and rows:
             breaks.append(len(rows))
-        place = (r["variant"], r["budget"])
+        variant = r["variant"]
         shared = [str(v) for v in r["shared_with"]]
         remarks = ["read from the cache"] if r["cached"] else []
         remarks += [f"run once, shared with {', '.join(shared)}"] if shared else []
         rows.append(
             (
                 cell(str(r["variant"])),
-                *([cell(selection.label(str(r["budget"])))] if selection.sweep else []),
                 cell(str(r["stage"])),
                 *(cell(duration(r[name])) for name in ("ms_mean", "ms_p50", "ms_p95", "ms_p99", "total_s")),
-                Cell(("; ".join(remarks),), "muted"),
+                *([Cell(("; ".join(remarks),), "muted")] if remarked else []),
             )
         )
-    note = "Times of a stage that was read from the cache are those of its first run."
-    return Table("Time per question by stage", tuple(columns), tuple(rows), note, tuple(breaks))
+    note = "Times of a stage that was read from the cache are those of its first run." if frame["cached"].any() else ""
+    return Table(
+        f"Time per question by stage{selection.where(selection.reference)}",
+        tuple(columns),
+        tuple(rows),
+        note,
+        tuple(breaks),
+    )

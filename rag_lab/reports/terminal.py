@@ -15,21 +15,29 @@ from rag_lab.reports.numbers import NBSP, count, interval, known, score
 from rag_lab.reports.scoring import MARKS
 from rag_lab.reports.selection import Selection, comparisons, decided, scores, select
 from rag_lab.reports.verdict import sentences
+from rag_lab.terminal import WIDTH, stdout
 
 if TYPE_CHECKING:
     from rag_lab.results import Results
 
-WIDTH = 100
-NAME = 12
+NAME = 24
 VALUE = 14
+METRICS = 4
+COUNTS = ("n", "failed", "abstained", "over")
 
 
-def summary(results: Results) -> RenderableType:
-    """Verdict, one table for each budget, and warnings, as something rich can print. All texts are literal."""
+def summary(results: Results, width: int = WIDTH) -> RenderableType:
+    """Verdict, the table of the reference budget, and warnings, as something rich can print. All texts are literal."""
     selection = select(results)
     verdict, *others = sentences(results, selection)
     parts: list[RenderableType] = [Text(_plain(verdict), style="bold"), *(Text(_plain(s)) for s in others), Text()]
-    parts += [_table(results, selection, budget) for budget in selection.budgets]
+    parts.append(_table(results, selection, width))
+    parts.append(Text())
+    if selection.sweep:
+        others_at = selection.at(selection.others)
+        parts.append(
+            Text(_plain(f"Also run at {others_at}: “Across budgets” in the report compares them."), style="dim")
+        )
     legend = (
         f"▲ better, ▼ worse than {selection.baseline} (Holm-corrected p < {selection.alpha:g}); no mark: not "
         f"distinguishable. In brackets: {selection.confidence} intervals. within: with questions over budget as 0."
@@ -44,40 +52,68 @@ def summary(results: Results) -> RenderableType:
 
 def print_summary(results: Results, console: Console | None = None) -> None:
     """Print the summary, no wider than 100 columns."""
-    target = console or Console()
-    target.print(summary(results), width=min(WIDTH, target.width), soft_wrap=False)
+    target = console or stdout()
+    width = min(WIDTH, target.width)
+    target.print(summary(results, width), width=width, soft_wrap=False)
 
 
-def shown_metrics(selection: Selection) -> tuple[str, ...]:
-    """The headline metrics and, where the variants' names leave room, one more."""
-    room = 4 if max(map(len, selection.variants), default=0) <= NAME else 3
+def shown_metrics(results: Results, selection: Selection, width: int = WIDTH) -> tuple[str, ...]:
+    """The headline metrics and then others, as many as leave room for the names and the counts, at least one."""
     favoured = ("Recall@100", "F1", "CitationPrecision", "AbstentionRecall", *selection.metrics)
     extra = [m for m in favoured if m in selection.metrics and m not in selection.headline]
-    return (*selection.headline, *dict.fromkeys(extra))[:room]
+    room = width - _name_width(results, selection, width) - _counts_room(results)
+    shown: list[str] = []
+    for metric in (*selection.headline, *dict.fromkeys(extra)):
+        room -= _value_width(metric) + 1
+        if shown and (room < 0 or len(shown) == METRICS):
+            break
+        shown.append(metric)
+    return tuple(shown)
 
 
-def _table(results: Results, selection: Selection, budget: str) -> Table:
+def _name_width(results: Results, selection: Selection, width: int) -> int:
+    """The longest name, but not more than counts and one metric leave."""
+    longest = max(len("variant"), *(len(short(v, NAME)) for v in selection.variants))
+    return max(len("variant"), min(longest, width - VALUE - 1 - _counts_room(results)))
+
+
+def _counts_room(results: Results) -> int:
+    return sum(size + 1 for size in _count_widths(results).values())
+
+
+def _count_widths(results: Results) -> dict[str, int]:
+    digits = len(count(results.dataset.get("queries")))
+    return {name: max(len(name), digits) for name in COUNTS}
+
+
+def _heading(metric: str) -> str:
+    return "\n".join(heading_pieces(visible(metric))) if len(metric) > VALUE else visible(metric)
+
+
+def _value_width(metric: str) -> int:
+    return max(VALUE, *map(len, _heading(metric).split("\n")))
+
+
+def _table(results: Results, selection: Selection, width: int) -> Table:
     rows, tests = scores(results), comparisons(results, selection.baseline)
-    metrics = shown_metrics(selection)
+    budget, metrics = selection.reference, shown_metrics(results, selection, width)
     title = visible(selection.where(budget)).strip() or None
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=0, pad_edge=False)
-    longest = max(len(short(v, 2 * NAME)) for v in selection.variants)
-    table.add_column("variant", overflow="fold", width=max(longest, len("variant")))
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=0, pad_edge=False, show_edge=False)
+    name_width = _name_width(results, selection, width)
+    table.add_column("variant", no_wrap=True, width=name_width)
     for metric in metrics:
-        label = "\n".join(heading_pieces(visible(metric))) if len(metric) > VALUE else visible(metric)
-        table.add_column(Text(label), justify="right", width=VALUE, overflow="fold")
-    for name in (" n", " failed", " abst.", " over"):
-        table.add_column(name, justify="right", no_wrap=True)
+        table.add_column(Text(_heading(metric)), justify="right", width=_value_width(metric), no_wrap=True)
+    for name, size in _count_widths(results).items():
+        table.add_column(name, justify="right", no_wrap=True, width=size)
     for variant in selection.variants:
-        found = [rows.get((variant, budget, m)) for m in metrics]
-        measured = [row for row in found if row is not None and known(row["value"])]
+        found = {m: rows.get((variant, budget, m)) for m in (*selection.headline, *metrics)}
+        measured = [row for row in found.values() if row is not None and known(row["value"])]
         if not measured:
             continue
         n = max(row["n"] for row in measured)
-        pairs = zip(metrics, found, strict=True)
         table.add_row(
-            Text(short(variant, 2 * NAME)),
-            *(_cell(row, tests.get((variant, budget, metric)), selection, n) for metric, row in pairs),
+            Text(short(variant, name_width)),
+            *(_cell(found[m], tests.get((variant, budget, m)), selection, n) for m in metrics),
             _count(n),
             _count(max(row["n_failed"] for row in measured), "bold red"),
             _count(max(row["n_abstained"] for row in measured)),
@@ -90,7 +126,7 @@ def _cell(row: dict[str, Any] | None, test: dict[str, Any] | None, selection: Se
     if row is None or not known(row["value"]):
         return Text("–", style="dim")
     sense = decided(test, selection.alpha) if test is not None else 0
-    text = Text(score(row["value"]) + MARKS[sense], style={1: "green", -1: "red"}.get(sense, ""))
+    text = Text(f"{score(row['value'])} {MARKS[sense]}".strip(), style={1: "green", -1: "red"}.get(sense, ""))
     details = [interval(row["ci_low"], row["ci_high"])]
     within = row["value_within_budget"]
     if known(within) and abs(within - row["value"]) > 1e-12:

@@ -8,95 +8,200 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rag_lab.reports.numbers import interval, known, p_clause, plural, score, signed
+from rag_lab.reports.numbers import interval, known, listed, p_clause, plural, score, signed
 from rag_lab.reports.selection import Selection, comparisons, decided, scores
 
 if TYPE_CHECKING:
     from rag_lab.results import Results
 
 SMALL_N = 30
+HEADLINE = 118  # characters that two lines of the report's largest type hold
+ANSWERS = ("Correct", "F1", "EM")
 
 Rows = dict[tuple[str, str, str], dict[str, Any]]
+Senses = dict[str, int | None]
 
 
 def sentences(results: Results, selection: Selection) -> tuple[str, ...]:
     """The verdict on the primary metric, then on the other headline metrics, then the bounds.
 
-    In a sweep the primary metric is judged at every budget, or the last headline metric where the primary one does not
-    feel the budget (a ranking is the same however much context follows); the others at the reference budget.
+    The first sentence is short enough for a headline: the verdict without numbers where those do not fit, and with
+    the metric on answers where the primary metric is not about them. Each metric is judged at the reference budget;
+    what a sweep changes is said behind it in few words.
     """
     rows, values = comparisons(results, selection.baseline), scores(results)
-    found: list[str] = []
-    swept = ""
-    for metric in selection.headline:
-        judged = _by_clause(rows, values, selection, metric)
-        if not swept and (len(judged) > 1 or metric == selection.headline[-1]):
-            swept = metric
-        for text, budgets in judged.items():
-            if metric == swept or selection.reference in budgets:
-                found.append(_placed(text, budgets, selection))
-    if not found:
-        found.append(_alone(values, selection))
-    found.extend(_bounds(values, selection))
-    return tuple(found)
+    judged = [
+        (metric, _detail(clauses, rows, selection, metric))
+        for metric in _order(selection)
+        if any((v, selection.reference, metric) in rows for v in selection.contenders)
+        and (clauses := _clauses(rows, values, selection, metric))
+    ]
+    if not judged:
+        return (_alone(values, selection), *_bounds(values, selection))
+    found = [text for _, text in judged]
+    headline = _headline(rows, values, selection, [metric for metric, _ in judged], len(found[0]))
+    if headline:
+        found.insert(0, headline)
+    return (*found, *_bounds(values, selection))
 
 
-def _by_clause(rows: Rows, values: Rows, selection: Selection, metric: str) -> dict[str, list[str]]:
-    """What can be said of a metric, with the budgets at which it holds."""
-    judged: dict[str, list[str]] = {}
-    for budget in selection.budgets:
-        clauses = _clauses(rows, values, selection, metric, budget)
-        if clauses:
-            judged.setdefault("; ".join(clauses), []).append(budget)
-    return judged
+def _order(selection: Selection) -> tuple[str, ...]:
+    rest = [m for m in selection.headline if m != selection.primary]
+    return (selection.primary, *sorted(rest, key=lambda metric: metric not in ANSWERS))
 
 
-def _placed(text: str, budgets: list[str], selection: Selection) -> str:
+# --- in short -------------------------------------------------------------------------------------------------------
+
+
+def _headline(rows: Rows, values: Rows, selection: Selection, metrics: list[str], length: int) -> str:
+    """The verdict in two lines, with answers if there is room; empty when a first sentence of `length` will do."""
+    first, reserved = metrics[0], _reserved(rows, values, selection, metrics[0])
+    primary = f"{_in_short(rows, selection, first)} on {first}{reserved}"
+    if len(metrics) > 1 and metrics[1] in ANSWERS:
+        answers = _in_short(rows, selection, metrics[1]) + _reserved(rows, values, selection, metrics[1])
+        text = f"{primary}; on {metrics[1]}, {answers}{_here(rows, selection, metrics[:2])}."
+        if len(text) <= HEADLINE:
+            return _capital(text)
+    return "" if length <= HEADLINE else _capital(_on_primary(rows, selection, primary, first))
+
+
+def _reserved(rows: Rows, values: Rows, selection: Selection, metric: str) -> str:
+    """The variants whose verdict turns over once questions beyond the budget count as 0."""
+    senses = _senses(rows, selection, metric, selection.reference)
+    turned = [v for v, sense in senses.items() if sense and _turned(values, selection, v, metric)]
+    return f", but not within the budget ({listed(turned)})" if turned else ""
+
+
+def _on_primary(rows: Rows, selection: Selection, primary: str, metric: str) -> str:
+    """The verdict on the primary metric; counts in the place of names when there are too many of those."""
+    text = f"{primary}{_here(rows, selection, [metric])}."
+    if len(text) <= HEADLINE:
+        return text
+    senses = _senses(rows, selection, metric, selection.reference).values()
+    better, worse = (sum(sense == s for sense in senses) for s in (1, -1))
+    return (
+        f"Of {len(senses)} variants, {better} {'beats' if better == 1 else 'beat'} {selection.baseline} on {metric}, "
+        f"{worse} {'falls' if worse == 1 else 'fall'} short of it."
+    )
+
+
+def _here(rows: Rows, selection: Selection, metrics: list[str]) -> str:
+    """The reference budget, where the verdict is another one at some other budget."""
+    own = [_senses(rows, selection, m, selection.reference) for m in metrics]
+    differs = any([_senses(rows, selection, m, b) for m in metrics] != own for b in selection.others)
+    return f",{selection.where(selection.reference)}" if differs else ""
+
+
+def _capital(text: str) -> str:
+    """A capital for a sentence that begins with words of ours: names of variants keep their case."""
+    return text[0].upper() + text[1:] if text.startswith("no variant ") else text
+
+
+def _senses(rows: Rows, selection: Selection, metric: str, budget: str) -> Senses:
+    """1, 0 or -1 for each contender but the baseline; None where it cannot be compared."""
+    senses: Senses = {}
+    for variant in selection.contenders:
+        if variant != selection.baseline:
+            row = rows.get((variant, budget, metric))
+            senses[variant] = None if row is None or not known(row["delta"]) else decided(row, selection.alpha)
+    return senses
+
+
+def _in_short(rows: Rows, selection: Selection, metric: str, budget: str = "") -> str:
+    """Names by sense: ``dense and hybrid beat bm25, late is not distinguishable from bm25``."""
+    senses = _senses(rows, selection, metric, budget or selection.reference)
+    if len(senses) > 1 and set(senses.values()) == {0}:
+        return f"no variant is distinguishable from {selection.baseline}"
+    parts: list[str] = []
+    for sense, one, several in (
+        (1, "beats", "beat"),
+        (-1, "falls short of", "fall short of"),
+        (0, "is not distinguishable from", "are not distinguishable from"),
+        (None, "cannot be compared with", "cannot be compared with"),
+    ):
+        names = [variant for variant, found in senses.items() if found == sense]
+        if names:
+            verb = one if len(names) == 1 else several
+            parts.append(f"{listed(names)} {verb} {selection.baseline}")
+    return ", ".join(parts)
+
+
+# --- with numbers ---------------------------------------------------------------------------------------------------
+
+
+def _detail(clauses: list[str], rows: Rows, selection: Selection, metric: str) -> str:
+    """The clauses at the reference budget, and how far they hold in the rest of a sweep."""
+    text = "; ".join(clauses)
     if not selection.sweep:
         return f"{text}."
-    if len(budgets) == len(selection.budgets):
-        return f"At every budget: {text}."
-    return f"At {' and '.join(selection.label(b) for b in budgets)}: {text}."
+    if all(_figures(rows, selection, metric, b) == _figures(rows, selection, metric) for b in selection.others):
+        return f"At every budget, {text}."
+    own = _senses(rows, selection, metric, selection.reference)
+    others: dict[str, list[str]] = {}
+    for budget in selection.others:
+        same = _senses(rows, selection, metric, budget) == own
+        said = "the same verdict" if same else _in_short(rows, selection, metric, budget)
+        others.setdefault(said, []).append(_without_unit(selection, budget))
+    rest = "; ".join(f"at {listed(labels)}, {said}" for said, labels in others.items())
+    return f"{selection.where(selection.reference).strip().capitalize()}, {text}; {rest}."
 
 
-def _clauses(rows: Rows, values: Rows, selection: Selection, metric: str, budget: str) -> list[str]:
-    better: list[tuple[float, str]] = []
-    worse: list[tuple[float, str]] = []
-    undecided: list[tuple[float, str]] = []
-    missing: list[str] = []
-    for variant in selection.contenders:
-        if variant == selection.baseline:
-            continue
-        row = rows.get((variant, budget, metric))
-        if row is None or not known(row["delta"]):
-            missing.append(f"{variant} cannot be compared with {selection.baseline} on {metric}")
-            continue
-        sense = decided(row, selection.alpha)
-        text = _clause(variant, row, sense, selection, metric)
-        if sense:
-            text += _reservation(values, selection, variant, budget, metric)
-        (better if sense > 0 else worse if sense < 0 else undecided).append((row["delta"], text))
-    best_first = [text for _, text in sorted(better, key=lambda pair: -pair[0])]
-    return best_first + [text for _, text in worse] + [text for _, text in undecided] + missing
+def _without_unit(selection: Selection, budget: str) -> str:
+    """A label without the unit that the label of the reference budget has named already."""
+    unit = selection.label(selection.reference).partition(" ")[2]
+    label = selection.label(budget)
+    return label.removesuffix(f" {unit}") if selection.swept and unit else label
 
 
-def _clause(variant: str, row: dict[str, Any], sense: int, selection: Selection, metric: str) -> str:
-    p = p_clause(row["p_holm"], selection.alpha)
-    if sense > 0:
-        size = f"{score(row['delta'])} {metric} {interval(row['ci_low'], row['ci_high'])}, {p}"
-        text = f"{variant} beats {selection.baseline} by {size}"
-    elif sense < 0:
-        size = f"{score(-row['delta'])} {metric} {interval(-row['ci_high'], -row['ci_low'])}, {p}"
-        text = f"{variant} falls short of {selection.baseline} by {size}"
-    else:
-        size = f"{signed(row['delta'])} {interval(row['ci_low'], row['ci_high'], sign=True)}, {p}"
-        text = f"{variant} is not distinguishable from {selection.baseline} on {metric} (difference {size})"
-    return text + (f", on only {plural(int(row['n']), 'question')}" if row["n"] < SMALL_N else "")
+def _figures(rows: Rows, selection: Selection, metric: str, budget: str = "") -> list[str]:
+    found = [rows.get((v, budget or selection.reference, metric), {}) for v in selection.contenders]
+    return [repr([row.get(name) for name in ("delta", "ci_low", "ci_high", "p_holm")]) for row in found]
 
 
-def _reservation(values: Rows, selection: Selection, variant: str, budget: str, metric: str) -> str:
+def _clauses(rows: Rows, values: Rows, selection: Selection, metric: str) -> list[str]:
+    """What can be said of each contender at the reference budget, the best first; the first clause names the metric."""
+    senses = _senses(rows, selection, metric, selection.reference)
+    found = {v: rows[(v, selection.reference, metric)] for v, sense in senses.items() if sense is not None}
+    better = sorted((v for v in found if senses[v] == 1), key=lambda v: -found[v]["delta"])
+    worse = [v for v in found if senses[v] == -1]
+    told: list[str] = []
+    for variant in (*better, *worse):
+        unit = "" if told else f" {metric}"
+        told.append(_decided(variant, found[variant], selection, unit) + _turned(values, selection, variant, metric))
+    undecided = {v: row for v, row in found.items() if senses[v] == 0}
+    if undecided:
+        told.append(_undecided(undecided, selection, metric))
+    missing = [v for v, sense in senses.items() if sense is None]
+    if missing:
+        told.append(f"{listed(missing)} cannot be compared with {selection.baseline} on {metric}")
+    return told
+
+
+def _decided(variant: str, row: dict[str, Any], selection: Selection, unit: str) -> str:
+    above = row["delta"] > 0
+    low, high = (row["ci_low"], row["ci_high"]) if above else (-row["ci_high"], -row["ci_low"])
+    size = f"{score(abs(row['delta']))}{unit} {interval(low, high)}, {_certainty(row, selection)}"
+    return f"{variant} {'beats' if above else 'falls short of'} {selection.baseline} by {size}"
+
+
+def _undecided(found: dict[str, dict[str, Any]], selection: Selection, metric: str) -> str:
+    sizes = [
+        f"{signed(row['delta'])} {interval(row['ci_low'], row['ci_high'], sign=True)}, {_certainty(row, selection)}"
+        for row in found.values()
+    ]
+    verb, noun = ("is", "difference") if len(found) == 1 else ("are", "differences")
+    told = f"{listed(list(found))} {verb} not distinguishable from {selection.baseline} on {metric}"
+    return f"{told} ({noun} {'; '.join(sizes)})"
+
+
+def _certainty(row: dict[str, Any], selection: Selection) -> str:
+    few = f", on only {plural(int(row['n']), 'question')}" if row["n"] < SMALL_N else ""
+    return p_clause(row["p_holm"], selection.alpha) + few
+
+
+def _turned(values: Rows, selection: Selection, variant: str, metric: str) -> str:
     """Say so when the order of the two turns over once questions beyond the budget count as 0."""
-    one, other = values.get((variant, budget, metric)), values.get((selection.baseline, budget, metric))
+    one, other = (values.get((v, selection.reference, metric)) for v in (variant, selection.baseline))
     if one is None or other is None:
         return ""
     as_it_came = one["value"] - other["value"]

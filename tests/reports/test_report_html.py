@@ -77,3 +77,9 @@ def test_a_hostile_name_of_experiment_and_variant_stays_text(hostile: Results) -
     found = Page(render(build(hostile), {}))
     assert "script" not in found.tags
     assert "img" not in found.tags
+
+
+def test_a_mark_keeps_its_place_in_the_whole_column(results: Results) -> None:
+    made = render(build(results), {})
+    assert '<span class="mark">▲</span>' in made
+    assert '<span class="mark"></span>' in made

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_lab.reports.literal import excerpt, heading_pieces, pieces, short, visible
+from rag_lab.reports.literal import excerpt, heading_pieces, on_one_line, pieces, short, visible
 
 
 def test_controls_and_reordering_marks_are_replaced_and_line_ends_unified() -> None:
@@ -43,3 +43,19 @@ def test_one_line_of_limited_length() -> None:
 def test_metric_names_break_between_their_words() -> None:
     assert heading_pieces("AbstentionRecall") == ["Abstention", "Recall"]
     assert "".join(heading_pieces("gold_context")) == "gold_context"
+
+
+def test_an_excerpt_can_stand_around_a_wording() -> None:
+    text = "a " * 300 + "The Answer is 42. " + "b " * 300
+    shown, note = excerpt(text, 100, around=["", "nowhere", "answer is"])
+    assert "The Answer is 42." in shown
+    assert shown.startswith("… ")
+    assert shown.endswith(" …")
+    assert len(shown) <= 104
+    assert note.startswith("from character 5")
+    assert excerpt(text, 100, around=["nowhere"]) == excerpt(text, 100)
+    assert excerpt("x " * 100 + "end", 50, around=["end"])[0].endswith("x end")
+
+
+def test_white_space_on_one_line() -> None:
+    assert on_one_line(" a\r\n\tb \u2028 c ") == "a b c"

@@ -39,10 +39,32 @@ def test_clauses_stay_on_one_line() -> None:
     [
         (1234.5, "context_tokens", "1,234"),
         (18.44, "output_tokens", "18.4"),
-        (0.003840, "usd", "$0.00384"),
+        (0.003840, "usd", "3.84"),
+        (6.00049e-08, "usd", "0.000060"),
+        (1.5e-03, "usd", "1.50"),
+        (1.3e-10, "usd", "<0.000001"),
         (0, "usd", "0"),
         (100, "candidates", "100"),
     ],
 )
 def test_amounts(value: float, resource: str, text: str) -> None:
     assert numbers.amount(value, resource) == text
+
+
+def test_money_is_for_a_thousand_questions_and_says_so() -> None:
+    assert numbers.resource_heading("usd") == "USD per 1,000 questions"
+    assert numbers.quantity(0.0005, "usd") == "0.50 USD per 1,000 questions"
+    assert numbers.quantity(200, "context_tokens") == "200 context tokens"
+    assert numbers.quantity(1000, "latency_ms") == "1,000 ms"
+
+
+@pytest.mark.parametrize(
+    ("names", "text"), [([], ""), (["a"], "a"), (["a", "b"], "a and b"), (["a", "b", "c"], "a, b and c")]
+)
+def test_names_in_a_sentence(names: list[str], text: str) -> None:
+    assert numbers.listed(names) == text
+
+
+@pytest.mark.parametrize(("value", "text"), [(0, "0"), (0.004, "<0.01"), (0.28, "0.28"), (2.16, "2.2"), (283.2, "283")])
+def test_durations(value: float, text: str) -> None:
+    assert numbers.duration(value) == text

@@ -38,7 +38,7 @@ def test_s24_extraction_gives_the_answer_text_back(hostile_pdf: bytes) -> None:
     found = bare(extracted(hostile_pdf))
     for text in (HOSTILE_ANSWER, HOSTILE_QUERY, TYPST_TEXT, LONG_STRING, EMOJI):
         assert bare(text) in found
-    assert "first420of9,999characters" in found
+    assert "first300of9,999characters" in found
 
 
 def test_nothing_runs_off_the_page(hostile_pdf: bytes) -> None:
@@ -93,3 +93,9 @@ def test_a_page_that_cannot_be_set_is_an_error_of_one_line(results: Results, mon
     monkeypatch.setattr(pdf, "_text", lambda text, run=24: 1)
     with pytest.raises(RagLabError, match=r"report.pdf: typst could not set the report"):
         pdf.render(build(results), {})
+
+
+def test_code_is_set_in_two_columns_when_its_lines_are_many_and_short() -> None:
+    assert pdf._code_columns("a\nb\n") == [["a", "b"]]
+    assert pdf._code_columns("\n".join("abcdefghijklm")) == [list("abcdefg"), list("hijklm")]
+    assert len(pdf._code_columns("\n".join(["x" * 60] * 20))) == 1

@@ -18,10 +18,36 @@ def test_it_fits_in_a_hundred_columns_and_says_all(sweep: Results) -> None:
     text = printed(sweep)
     assert max(map(len, text.splitlines())) <= 100
     for part in (
-        "hybrid beats bm25", "0.710 ▲", "[0.678, 0.743]", "within 0.689", "failed", "abst.", "Read this first",
-        "at 300 context tokens", "at 600 context tokens", "not distinguishable",
+        "hybrid beats bm25", "0.739 ▲", "[0.708, 0.770]", "within 0.718", "failed", "abstained", "over",
+        "Read this first", "Also run at 300 context tokens", "at 600 context tokens", "not distinguishable",
     ):  # fmt: skip
         assert part in " ".join(text.split())
+
+
+def test_no_word_of_the_table_is_broken(sweep: Results) -> None:
+    text = printed(sweep)
+    header = next(line for line in text.splitlines() if line.startswith("variant"))
+    assert header.split()[-4:] == ["n", "failed", "abstained", "over"]
+    rows = {line.split()[0]: line.split() for line in text.splitlines() if line.startswith(("bm25 ", "no_retrieval "))}
+    assert rows["bm25"][-4:] == ["216", "0", "18", "0"]
+    assert "no_retrieval" in rows
+    assert "…" not in text
+
+
+@pytest.mark.parametrize("width", [60, 72, 100])
+def test_metrics_are_dropped_where_they_do_not_fit(width: int) -> None:
+    results = example(n=40, variants=("bm25", "no_retrieval", "a_variant_of_long_name"))
+    text = printed(results, width)
+    header = next(line for line in text.splitlines() if line.startswith("variant"))
+    assert len(header) <= width
+    assert header.split()[-4:] == ["n", "failed", "abstained", "over"]
+    assert "nDCG@10" in header
+    assert ("a_variant_of_long_name" if width > 60 else "a_variant_of_long_n…") in text
+
+
+def test_piped_output_is_a_hundred_columns_wide(sweep: Results, capsys: pytest.CaptureFixture[str]) -> None:
+    print_summary(sweep)
+    assert max(map(len, capsys.readouterr().out.splitlines())) in range(90, 101)
 
 
 @pytest.mark.parametrize("name", ["a_variant_with_a_rather_long_name_indeed", "[bold]x[/bold]", "\x1b[31mred"])

@@ -6,7 +6,7 @@ import pytest
 from example_results import example
 
 from rag_lab.reports.selection import decided, families, select
-from rag_lab.reports.verdict import sentences
+from rag_lab.reports.verdict import HEADLINE, sentences
 from rag_lab.results import Results, frame
 
 ROW = {"delta": 0.039, "ci_low": 0.02, "ci_high": 0.058, "p": 0.001, "p_holm": 0.003, "effect": 0.2, "n": 300}
@@ -22,7 +22,12 @@ def _results(**rows: dict[str, Any]) -> Results:
 
 
 def _verdict(results: Results) -> str:
-    return sentences(results, select(results))[0].replace("\u00a0", " ")
+    """The sentence with the numbers on the primary metric."""
+    return next(s for s in sentences(results, select(results)) if "p_holm" in s).replace("\u00a0", " ")
+
+
+def _headline(results: Results) -> str:
+    return sentences(results, select(results))[0]
 
 
 def test_better_and_undecided_in_one_sentence() -> None:
@@ -74,12 +79,13 @@ def test_a_claim_that_the_budget_turns_over_is_qualified() -> None:
     assert _verdict(results).endswith(
         "as it came, but with questions beyond the budget counted as 0 it is 0.450 against 0.500."
     )
+    assert _headline(results) == "dense beats bm25 on nDCG@10, but not within the budget (dense)."
 
 
 def test_one_variant_alone_is_not_compared() -> None:
     results = _results()
     results.comparisons = frame("comparisons", [])
-    assert "There is no other variant to compare it with." in _verdict(results)
+    assert "There is no other variant to compare it with." in _headline(results)
 
 
 def test_bounds_are_a_scale_and_not_contenders() -> None:
@@ -104,7 +110,7 @@ def test_what_holds_at_every_budget_is_said_once_and_caps_name_the_budgets() -> 
     assert selection.where("roomy") == " at 600 context tokens"
     said = [s for s in sentences(results, selection) if "nDCG@10" in s]
     assert len(said) == 1
-    assert said[0].startswith("At every budget: ")
+    assert said[0].startswith("At every budget, dense ")
 
 
 def test_selection_follows_the_experiment() -> None:
@@ -116,3 +122,53 @@ def test_selection_follows_the_experiment() -> None:
     assert selection.focal == "hybrid"
     assert selection.contenders == ("bm25", "dense", "hybrid")
     assert families(("nDCG@10", "F1", "Novel")) == {"Retrieval": ("nDCG@10",), "Answers": ("F1",), "Other": ("Novel",)}
+
+
+def _compared(metrics: dict[str, dict[str, dict[str, Any]]], budgets: tuple[str, ...] = ("main",)) -> Results:
+    """Results with these comparisons: metric -> variant -> what differs from ROW; a key "@BUDGET" is for one budget."""
+    variants = tuple(next(iter(metrics.values())))
+    results = example(n=60, budgets=budgets, variants=("bm25", *variants))
+    rows = []
+    for budget in budgets:
+        for metric, by_variant in metrics.items():
+            for variant, row in by_variant.items():
+                own = {key: value for key, value in row.items() if not key.startswith("@")}
+                base = {"baseline": "bm25", "budget": budget, "metric": metric, "variant": variant, "note": ""}
+                rows.append({**base, **ROW, **own, **row.get(f"@{budget}", {})})
+    results.comparisons = frame("comparisons", rows)
+    results.metrics["value_within_budget"] = results.metrics["value"]
+    return results
+
+
+UNDECIDED: dict[str, Any] = {"delta": 0.01, "ci_low": -0.02, "ci_high": 0.04, "p_holm": 0.6}
+
+
+def test_the_headline_has_no_numbers_and_names_the_answers() -> None:
+    results = _compared({"nDCG@10": {"dense": {}, "hybrid": {}}, "Correct": {"dense": UNDECIDED, "hybrid": UNDECIDED}})
+    first, second, third, *_ = sentences(results, select(results))
+    assert first == "dense and hybrid beat bm25 on nDCG@10; on Correct, no variant is distinguishable from bm25."
+    assert second.startswith("dense beats bm25 by 0.039 nDCG@10 [")
+    assert "; hybrid beats bm25 by 0.039 [" in second
+    assert third.startswith("dense and hybrid are not distinguishable from bm25 on Correct (differences +0.010 [")
+
+
+def test_a_headline_keeps_to_two_lines_however_many_variants_there_are() -> None:
+    names = [f"a_rather_long_name_{i}" for i in range(12)]
+    results = _compared({"nDCG@10": {name: {} if i < 5 else UNDECIDED for i, name in enumerate(names)}})
+    first = sentences(results, select(results))[0]
+    assert first == "Of 12 variants, 5 beat bm25 on nDCG@10, 0 fall short of it."
+    assert len(first) <= HEADLINE
+
+
+def test_other_budgets_are_told_in_few_words_behind_the_verdict() -> None:
+    worse = {"delta": -0.1, "ci_low": -0.15, "ci_high": -0.05}
+    rows = {"dense": {"@a": UNDECIDED}, "hybrid": {"@a": worse, "@b": {"delta": 0.05}}}
+    results = _compared({"nDCG@10": rows}, ("main", "a", "b"))
+    for i, name in enumerate(("a", "b", "main")):
+        results.budgets[name] = {"context_tokens": 100 * 2**i}
+    said = sentences(results, select(results))
+    assert said[0] == "dense and hybrid beat bm25 on nDCG@10, at 400 context tokens."
+    assert said[1].startswith("At 400 context tokens, dense beats bm25 by ")
+    assert said[1].endswith(
+        "; at 100, hybrid falls short of bm25, dense is not distinguishable from bm25; at 200, the same verdict."
+    )

@@ -40,6 +40,6 @@ def test_a_file_that_cannot_be_replaced_keeps_its_content(tmp_path: Path, monkey
 
     monkeypatch.setattr(Path, "replace", fail)
     with pytest.raises(OSError, match="disk full"):
-        reports._replace(tmp_path / "report.html", b"new")
+        reports._put(tmp_path / "report.html", b"new")
     assert (tmp_path / "report.html").read_text() == "old"
     assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
