@@ -97,4 +97,4 @@ def _joined(character: str) -> bool:
 
 def heading_pieces(label: str) -> list[str]:
     """A metric's or variant's name, split where its words meet: ``AbstentionRecall`` -> Abstention, Recall."""
-    return [part for part in re.split(r"(?<=[a-z])(?=[A-Z])|(?<=[_@/\-])(?=\w)", label) if part]
+    return [part for part in re.split(r"(?<=[a-z][a-z])(?=[A-Z])|(?<=[_@/\-])(?=\w)", label) if part]

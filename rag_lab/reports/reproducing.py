@@ -47,7 +47,10 @@ def question_section(results: Results, selection: Selection) -> Section:
     facts = [
         ("Dataset", _dataset_name(dataset)),
         ("Size", _size(dataset)),
-        ("Groups", texts([f"{name} {size:,}" for name, size in dict(dataset.get("groups", {})).items()])),
+        (
+            "Groups",
+            texts([f"{name} {size:,}" for name, size in dict(dataset.get("groups", {})).items() if name != "all"]),
+        ),
         ("Rights", _RIGHTS.get(str(dataset.get("rights")), DASH)),
         ("Compared with", f"{selection.baseline} (baseline)"),
         ("Primary metric", selection.primary),

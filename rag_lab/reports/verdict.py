@@ -143,7 +143,7 @@ def _detail(clauses: list[str], rows: Rows, selection: Selection, metric: str) -
         said = "the same verdict" if same else _in_short(rows, selection, metric, budget)
         others.setdefault(said, []).append(_without_unit(selection, budget))
     rest = "; ".join(f"at {listed(labels)}, {said}" for said, labels in others.items())
-    return f"{selection.where(selection.reference).strip().capitalize()}, {text}; {rest}."
+    return f"A{selection.where(selection.reference).removeprefix(' a')}, {text}; {rest}."
 
 
 def _without_unit(selection: Selection, budget: str) -> str:

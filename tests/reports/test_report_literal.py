@@ -42,6 +42,7 @@ def test_one_line_of_limited_length() -> None:
 
 def test_metric_names_break_between_their_words() -> None:
     assert heading_pieces("AbstentionRecall") == ["Abstention", "Recall"]
+    assert heading_pieces("nDCG@10") == ["nDCG@", "10"]
     assert "".join(heading_pieces("gold_context")) == "gold_context"
 
 

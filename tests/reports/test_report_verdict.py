@@ -172,3 +172,6 @@ def test_other_budgets_are_told_in_few_words_behind_the_verdict() -> None:
     assert said[1].endswith(
         "; at 100, hybrid falls short of bm25, dense is not distinguishable from bm25; at 200, the same verdict."
     )
+    for i, name in enumerate(("a", "b", "main")):
+        results.budgets[name] = {"llm_calls": 2**i}
+    assert sentences(results, select(results))[1].startswith("At 4 LLM calls, dense beats bm25 by ")
