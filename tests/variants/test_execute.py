@@ -153,3 +153,47 @@ def test_an_approximate_index_is_measured_against_exact_search(house, ask, store
     for i in range(2):
         assert state.exact_neighbours.of(i).tolist() == exact.ranking.of(i)[:10].tolist()
     assert state.ranking.rank.max() == 5
+
+
+def test_s22_one_field_changed_is_a_miss_and_the_same_call_a_hit(house, ask, store) -> None:
+    calls = []
+
+    class Counting(type(house.batch([], store).generator)):
+        def __init__(self, name: str = "m1", settings: str = "system s, temperature 0, seed 1") -> None:
+            super().__init__()
+            self.name, self.settings = name, settings
+
+        @property
+        def version(self) -> str:
+            return f"{super().version} {self.settings}"
+
+        def generate(self, requests, contexts, output_tokens):
+            calls.append(len(requests))
+            return super().generate(requests, contexts, output_tokens)
+
+    def call(question: str = "pump valve", tokens: int = 64, **generator: str) -> bool:
+        batch = house.batch([ask(question)], store)
+        object.__setattr__(batch, "generator", Counting(**generator))
+        stages = [{"bm25": {}}, {"assemble": {}}, {"generate": {"output_tokens": tokens}}]
+        return run_variant(load_variant("x", stages), batch, Budget(), Memory()).ran[-1].cached
+
+    hits = [
+        call(),
+        call(name="m2"),
+        call(settings="system t, temperature 0, seed 1"),
+        call(question="pump valves"),
+        call(settings="system s, temperature 1, seed 1"),
+        call(tokens=65),
+        call(settings="system s, temperature 0, seed 2"),
+        call(),
+    ]
+    assert hits == [False] * 7 + [True]
+    assert len(calls) == 7
+
+
+def test_s22_what_is_read_back_still_counts_toward_the_budget(house, ask, store) -> None:
+    batch = house.batch([ask("pump valve")], store)
+    first, again = (run_variant(load_variant("bm25"), batch, Budget(), Memory()).ledger for _ in range(2))
+    for resource in ("candidates", "context_tokens", "output_tokens", "latency_ms", "usd"):
+        assert again.spent[resource].tolist() == first.spent[resource].tolist()
+        assert again.spent[resource][0] > 0
