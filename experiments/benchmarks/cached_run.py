@@ -1,6 +1,6 @@
-"""What a second run costs: ``rag-lab run experiments/scifact.yaml`` twice in new processes, the first with an empty store.
+"""What a second run costs: ``rag-lab run experiments/scifact.yaml`` twice in new processes, first with an empty store.
 
-The whole command is timed: start of Python, results, report and MLflow. Needs SciFact under RAG_LAB_DATA (or a network).
+The whole command is timed: start of Python, results, report and MLflow. Needs SciFact under RAG_LAB_DATA, or a network.
 """
 
 from __future__ import annotations

@@ -161,11 +161,7 @@ def test_s22_one_field_changed_is_a_miss_and_the_same_call_a_hit(house, ask, sto
     class Counting(type(house.batch([], store).generator)):
         def __init__(self, name: str = "m1", settings: str = "system s, temperature 0, seed 1") -> None:
             super().__init__()
-            self.name, self.settings = name, settings
-
-        @property
-        def version(self) -> str:
-            return f"{super().version} {self.settings}"
+            self.name, self.version = name, f"{self.version} {settings}"
 
         def generate(self, requests, contexts, output_tokens):
             calls.append(len(requests))
