@@ -338,7 +338,8 @@ class _Run:
             warnings=list(dict.fromkeys(self.warnings)),
             calibration=self.calibration,
             failures=failures,
-            provenance=self._provenance(batch, time.perf_counter() - clock) | {"notes": notes_of(judged)},
+            provenance=self._provenance(batch, time.perf_counter() - clock)
+            | {"notes": notes_of([one for one in judged if one.budget == MAIN])},
             runs={_run_name(one): one.run for one in judged if one.run},
         )
 
