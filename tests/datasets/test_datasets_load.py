@@ -330,17 +330,19 @@ def test_labels_are_not_wordings(written):
     assert "labels (CONTRADICT, SUPPORT)" in dataset.not_measured()["EM"]
 
 
-def test_the_fingerprint_follows_the_content_and_not_the_order(written):
-    from conftest import DOCUMENTS, QUERIES
-
+def test_the_fingerprint_follows_the_content_and_not_the_order(written, tmp_path):
     first = load(written("a"))
-    turned = load(written("b", documents=DOCUMENTS[::-1], queries=QUERIES[::-1]))
+    documents, queries = (
+        [json.loads(line) for line in (tmp_path / "a" / f"{name}.jsonl").read_text().splitlines()]
+        for name in ("corpus", "queries")
+    )
+    turned = load(written("b", documents=documents[::-1], queries=queries[::-1]))
     assert first.fingerprint == turned.fingerprint
     assert len(first.fingerprint) == 64
     changed = load(written("c", judgments={"test": [("q1", "d1", 2), ("q2", "d2", 2), ("q3", "d3", 1)]}))
     assert changed.fingerprint != first.fingerprint
     assert changed.corpus_fingerprint == first.corpus_fingerprint
-    private = load(written("d", documents=[{**d, "metadata": {"tenant": "x"}} for d in DOCUMENTS]))
+    private = load(written("d", documents=[{**d, "metadata": {"tenant": "x"}} for d in documents]))
     assert private.corpus_fingerprint != first.corpus_fingerprint
     assert load(written("e"), limit=2).fingerprint != first.fingerprint
 
