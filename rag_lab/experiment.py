@@ -31,6 +31,7 @@ from rag_lab.corpus.chunking import load_chunker
 from rag_lab.corpus.snapshot import ChunkTable, Snapshot, publish
 from rag_lab.definition import MAIN, Experiment
 from rag_lab.generation import load_generator
+from rag_lab.generation.support import DEVELOPED_ON
 from rag_lab.metrics.answers import check_answers, contains
 from rag_lab.metrics.ranking import check_overlap
 from rag_lab.metrics.summary import Settings
@@ -62,7 +63,7 @@ def run(
     """
     definition = _definition(experiment, fields)
     with Progress(progress) as bars:
-        work = _Run(definition, store or Store.default(), bars)
+        work = Run(definition, store or Store.default(), bars)
         kept = work.store.path("results", work.key)
         if (kept / "results.json").is_file():
             return Results.load(kept)
@@ -82,7 +83,7 @@ def _definition(
 
 
 @dataclass(eq=False)
-class _Run:
+class Run:
     """One run: what is derived from the definition, each thing once and only when it is needed."""
 
     definition: Experiment
@@ -129,6 +130,11 @@ class _Run:
         judged = {document for judgments in found.qrels.values() for document in judgments}
         check_overlap(judged, (document.document_id for document in found.documents), f"qrels of {found.name}")
         self.warnings += found.integrity.warnings()
+        if self.definition.generator.name == "extractive" and found.name in DEVELOPED_ON:
+            self.warnings.append(
+                f"the extractive reader was developed with questions of {found.name} in view: how well it answers and "
+                "abstains here is not held out; the retrieval figures are"
+            )
         return found
 
     @cached_property

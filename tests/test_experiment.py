@@ -13,7 +13,7 @@ import pytest
 
 import rag_lab
 from rag_lab.contracts import RagLabError
-from rag_lab.experiment import _Run
+from rag_lab.experiment import Run
 from rag_lab.metrics.trec import read_trec
 from rag_lab.results import Results
 from rag_lab.store import Store
@@ -329,5 +329,5 @@ def test_everything_that_decides_the_figures_is_in_the_key(folder: Path, store: 
         {"prices": str(prices)},
         {"snapshot": {"chunker": {"name": "window", "size": 50}}},
     ]
-    keys = [_Run(Experiment.read({**base, **change}), store, Progress(False)).key for change in changes]
+    keys = [Run(Experiment.read({**base, **change}), store, Progress(False)).key for change in changes]
     assert len(set(keys)) == len(changes)

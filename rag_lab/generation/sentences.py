@@ -127,7 +127,7 @@ def lead_ins(text: str) -> tuple[tuple[int, bool], ...]:
     pieces = [text[start:end] for start, end in split_sentences(text)]
     first_row = before_list = -1
     for i, piece in enumerate(pieces):
-        is_row, is_item = bool(_TABLE_ROW.match(piece)), bool(_LIST_ITEM.match(piece))
+        is_row, is_item = is_table_row(piece), bool(_LIST_ITEM.match(piece))
         if is_row and first_row >= 0:
             found.append((first_row, True))
         elif is_item:
@@ -138,6 +138,11 @@ def lead_ins(text: str) -> tuple[tuple[int, bool], ...]:
         first_row = (i if first_row < 0 else first_row) if is_row else -1
         before_list = before_list if is_item else -1
     return tuple(found)
+
+
+def is_table_row(sentence: str) -> bool:
+    """Whether a sentence is a row of a Markdown table."""
+    return bool(_TABLE_ROW.match(sentence))
 
 
 def is_lead_in(sentence: str) -> bool:

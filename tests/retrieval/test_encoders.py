@@ -362,7 +362,8 @@ def test_batches_are_longest_first_and_within_the_budget():
     assert length_batches([], 8) == []
 
 
-def test_progress_goes_to_standard_error(minilm, capsys):
+def test_progress_goes_to_standard_error(minilm, capsys, monkeypatch):
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     minilm.encode_passages(["a", "b"], progress=True)
     captured = capsys.readouterr()
     assert captured.out == ""

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from rag_lab.contracts import IntArray, RagLabError, Span, batches
+from rag_lab.progress import progress_bar
 from rag_lab.retrieval.encoders.precision import Precision, fast_precision
 from rag_lab.retrieval.encoders.recipe import Recipe, file_digest
-from rag_lab.retrieval.encoders.texts import VectorArray, encode_distinct, progress_bar
+from rag_lab.retrieval.encoders.texts import VectorArray, encode_distinct
 from rag_lab.retrieval.encoders.tokens import TokenMap
 from rag_lab.retrieval.encoders.workers import each_on_one_thread
 

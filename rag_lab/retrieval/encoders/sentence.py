@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from rag_lab.contracts import IntArray, RagLabError, Span, batches
+from rag_lab.progress import progress_bar
 from rag_lab.retrieval.encoders.recipe import Recipe, digest
-from rag_lab.retrieval.encoders.texts import VectorArray, encode_distinct, progress_bar
+from rag_lab.retrieval.encoders.texts import VectorArray, encode_distinct
 from rag_lab.retrieval.encoders.tokens import TokenMap
 
 TEXTS_A_BATCH = 32

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -51,18 +50,3 @@ def encode_distinct(
             "its weights are damaged or overflow in this precision"
         )
     return vectors[rows]
-
-
-@contextmanager
-def progress_bar(label: str, total: int, shown: bool) -> Iterator[Callable[[int], None]]:
-    """A progress bar on standard error; yields a function that takes the number of texts just done."""
-    if not shown:
-        yield lambda _: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task(label, total=total)
-        yield lambda done: bar.advance(task, done)
