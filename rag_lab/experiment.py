@@ -31,6 +31,7 @@ from rag_lab.corpus.chunking import load_chunker
 from rag_lab.corpus.snapshot import ChunkTable, Snapshot, publish
 from rag_lab.definition import MAIN, Experiment
 from rag_lab.generation import load_generator
+from rag_lab.generation.abstention import agreement
 from rag_lab.generation.support import DEVELOPED_ON
 from rag_lab.metrics.answers import check_answers, contains
 from rag_lab.metrics.ranking import check_overlap
@@ -373,8 +374,13 @@ class Run:
         if any(variant.factories for variant in self.variants.values()):
             models["encoder"] = f"{self.encoder.name} {self.encoder.version}"
         chosen = self.definition.statistics
+        detector = {}
+        if batch.generates and batch.generator.calls:
+            found = agreement()
+            detector = {"abstention_detector": {"version": found.version, "agreement": found.share, "n": found.n}}
         return {
             **environment(),
+            **detector,
             "key": self.key,
             "models": models,
             "snapshot": {key: self.snapshot.facts[key] for key in ("versions", "documents", "chunks", "published_at")},
