@@ -142,7 +142,9 @@ class Results:
             getattr(self, name).to_parquet(folder / "tables" / f"{name}.parquet", index=False)
         for name, run in self.runs.items():
             write_trec(folder / "runs" / f"{name}.trec", name, run)
-        write_atomically(folder / "results.json", json.dumps(self.to_json(), ensure_ascii=False, indent=1) + "\n")
+        write_atomically(
+            folder / "results.json", json.dumps(self.to_json(), ensure_ascii=False, indent=1, allow_nan=False) + "\n"
+        )
         return folder
 
     def to_json(self) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from rag_lab.reports.console import WIDTH, stdout
 from rag_lab.reports.literal import short, visible
 from rag_lab.reports.numbers import DASH, NBSP, count, interval, p_value, plural, signed
 
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from rag_lab.datasets import Dataset, Listing
     from rag_lab.doctor import Check
 
-WIDTH = 100
 ALPHA = 0.05
 
 
@@ -123,12 +123,6 @@ def print_written(paths: Mapping[str, str | Path], console: Console | None = Non
     for label, place in paths.items():
         if str(place):
             target.print(Text.assemble((f"{label:<{width}}  ", "bold"), str(place)), soft_wrap=True)
-
-
-def stdout() -> Console:
-    """Standard output, 100 columns wide, and narrower only on a terminal that is."""
-    console = Console(highlight=False)
-    return Console(highlight=False, width=min(WIDTH, console.width) if console.is_terminal else WIDTH)
 
 
 def _verdict(check: Check) -> tuple[str, str]:

@@ -10,12 +10,12 @@ from rich.table import Table
 from rich.text import Text
 
 from rag_lab.reports.cautions import cautions
+from rag_lab.reports.console import WIDTH, stdout
 from rag_lab.reports.literal import heading_pieces, short, visible
 from rag_lab.reports.numbers import NBSP, count, interval, known, score
 from rag_lab.reports.scoring import MARKS
 from rag_lab.reports.selection import Selection, comparisons, decided, scores, select
 from rag_lab.reports.verdict import sentences
-from rag_lab.terminal import WIDTH, stdout
 
 if TYPE_CHECKING:
     from rag_lab.results import Results
