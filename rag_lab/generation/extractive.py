@@ -116,7 +116,7 @@ class ExtractiveReader:
         self, requests: Sequence[Request], contexts: Sequence[Context], output_tokens: IntArray
     ) -> list[Completion]:
         """One completion per request. It makes no call of a language model."""
-        begin = time.perf_counter()
+        begin, encoding = time.perf_counter(), self._encoding_ms()
         support = measure([request.query for request in requests], contexts, self._idf, self._similarity)
         outcomes = [
             self._decide(request, context, support, i, int(room))
@@ -124,11 +124,17 @@ class ExtractiveReader:
         ]
         prompts = self.prompt_tokens(requests, [context.passages for context in contexts])
         outputs = count_tokens([_written(outcome) for outcome in outcomes])
-        ms = (time.perf_counter() - begin) * 1000 / max(len(requests), 1)
+        working = (time.perf_counter() - begin) * 1000 - (self._encoding_ms() - encoding)
+        ms = np.full(len(requests), working / max(len(requests), 1))
+        if self._similarity is not None and support.texts:
+            ms += self._similarity.charge([request.query for request in requests], support.texts, support.query)
         return [
-            Completion(outcome, int(prompt), int(output), 0, ms)
-            for outcome, prompt, output in zip(outcomes, prompts, outputs, strict=True)
+            Completion(outcome, int(prompt), int(output), 0, float(each))
+            for outcome, prompt, output, each in zip(outcomes, prompts, outputs, ms, strict=True)
         ]
+
+    def _encoding_ms(self) -> float:
+        return self._similarity.encoding_ms if self._similarity else 0.0
 
     def _decide(self, request: Request, context: Context, support: Support, query: int, room: int) -> Outcome:
         if has_empty_scope(context) and not context.passages:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -359,3 +360,17 @@ def test_the_quoted_sentence_of_the_gold_paragraph_holds_the_answer(shared_data:
     if not answerable.all():
         confidences = [c.outcome.confidence for c in made]  # type: ignore[union-attr]
         assert calibrate(confidences, right, answerable).auc > 0.57  # type: ignore[arg-type]
+
+
+def test_the_time_of_encoding_is_charged_to_whoever_uses_a_text(hash_encoder) -> None:
+    class Slow(type(hash_encoder)):
+        def encode_passages(self, texts, progress=False):
+            time.sleep(0.02 * len(texts))
+            return super().encode_passages(texts)
+
+    reader = ExtractiveReader(encoder=Slow())
+    lamp = passage("The lamp is red. The door is blue.")
+    first, second = (ask("What colour is the lamp?", lamp, reader=reader) for _ in range(2))
+    assert first.outcome == second.outcome
+    assert first.ms >= 40
+    assert second.ms >= 40
