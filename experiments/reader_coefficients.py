@@ -15,11 +15,11 @@ import numpy as np
 
 from rag_lab.contracts import Answer, Context, Question, Request
 from rag_lab.definition import Experiment
-from rag_lab.experiment import Run
 from rag_lab.generation import support
 from rag_lab.generation.calibration import calibrate
 from rag_lab.generation.extractive import ExtractiveReader
 from rag_lab.metrics.answers import contains
+from rag_lab.preparation import Preparation
 from rag_lab.progress import Progress
 from rag_lab.retrieval.encoders import load_encoder
 from rag_lab.store import Store
@@ -61,7 +61,7 @@ def goodness(
 def main() -> None:
     """Choose and print."""
     definition = Experiment.load("experiments/quickstart.yaml")
-    run = Run(definition, Store.default(), Progress(False))
+    run = Preparation(definition, Store.default(), Progress(False))
     questions = run.dataset.calibration
     texts = [document.text for document in run.dataset.documents]
     batch = run.batch(questions, ExtractiveReader())

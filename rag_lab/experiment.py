@@ -4,50 +4,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from rag_lab import datasets, metrics
-from rag_lab.budgets import Prices
-from rag_lab.contracts import (
-    Abstention,
-    Answer,
-    Calibrated,
-    Encoder,
-    FloatArray,
-    Generator,
-    IntArray,
-    Principal,
-    Question,
-    RagLabError,
-    Request,
-)
-from rag_lab.corpus.chunking import load_chunker
-from rag_lab.corpus.snapshot import ChunkTable, Snapshot, publish
 from rag_lab.definition import MAIN, Experiment
-from rag_lab.generation import load_generator
 from rag_lab.generation.abstention import agreement
-from rag_lab.generation.support import DEVELOPED_ON
-from rag_lab.metrics.answers import check_answers, contains
-from rag_lab.metrics.ranking import check_overlap
 from rag_lab.metrics.summary import Settings
+from rag_lab.preparation import Preparation
 from rag_lab.progress import Progress
-from rag_lab.provenance import RESULT_CODE, code_digest, environment
+from rag_lab.provenance import environment
 from rag_lab.results import Results
-from rag_lab.retrieval.encoders import Embeddings, embed_queries, load_encoder
 from rag_lab.scoring import Judged, Scorer, notes_of
-from rag_lab.store import Store, digest
-from rag_lab.variants import BASELINES, load_variant
+from rag_lab.store import Store
 from rag_lab.variants.execute import Memory, run_variant
 from rag_lab.variants.stage import Batch, State
-
-ANY_TIME = datetime(2000, 1, 1, tzinfo=UTC)
-OPEN_PRINCIPAL = Principal("default", (), "reader")
 
 
 def run(
@@ -64,11 +35,11 @@ def run(
     """
     definition = _definition(experiment, fields)
     with Progress(progress) as bars:
-        work = Run(definition, store or Store.default(), bars)
+        work = Preparation(definition, store or Store.default(), bars)
         kept = work.store.path("results", work.key)
         if (kept / "results.json").is_file():
             return Results.load(kept)
-        results = work.results()
+        results = _results(work)
         if not results.failures:
             work.store.publish("results", work.key, lambda at: {"results": str(results.save(at).name)})
         return results
@@ -83,349 +54,89 @@ def _definition(
     return Experiment.read({**base, **fields})
 
 
-@dataclass(eq=False)
-class Run:
-    """One run: what is derived from the definition, each thing once and only when it is needed."""
-
-    definition: Experiment
-    store: Store
-    bars: Progress
-
-    def __post_init__(self) -> None:
-        self.started = datetime.now(UTC)
-        self.warnings: list[str] = []
-        self.calibration: dict[str, Any] | None = None
-        self.variants = {
-            name: load_variant(name, stages) for name, stages in self.definition.variant_definitions().items()
-        }
-        self.baseline = self._baseline()
-        self.budgets = self.definition.budgets()
-        self.prices = Prices.load(Path(self.definition.prices) if self.definition.prices else None)
-        self.metric_names = list(self.definition.metrics or metrics.DEFAULT)
-        for name in self.metric_names:
-            metrics.metric(name)
-
-    def _baseline(self) -> str:
-        given = self.definition.baseline
-        if given is not None:
-            if given not in self.variants:
-                raise RagLabError(f"baseline: '{given}' is not among the variants ({', '.join(self.variants)})")
-            return given
-        return next((name for name in self.variants if name not in BASELINES), next(iter(self.variants)))
-
-    @cached_property
-    def dataset(self) -> datasets.Dataset:
-        """Documents, questions and judgments."""
-        definition = self.definition
-        found = datasets.load(
-            definition.dataset,
-            definition.split,
-            definition.limit,
-            definition.seed,
-            calibration=definition.generator.calibration if self.calibrates else 0,
-            **definition.dataset_options,
-        )
-        if not found.questions:
-            raise RagLabError(f"dataset {found.name}: split '{found.split}' has no questions")
-        check_answers(found.questions)
-        judged = {document for judgments in found.qrels.values() for document in judgments}
-        check_overlap(judged, (document.document_id for document in found.documents), f"qrels of {found.name}")
-        self.warnings += found.integrity.warnings()
-        if self.definition.generator.name == "extractive" and found.name in DEVELOPED_ON:
-            self.warnings.append(
-                f"the extractive reader was developed with questions of {found.name} in view: how well it answers and "
-                "abstains here is not held out; the retrieval figures are"
-            )
-        return found
-
-    @cached_property
-    def encoder(self) -> Encoder:
-        """The encoder of the snapshot."""
-        name = self.definition.snapshot.encoder
-        if name == "auto":
-            name = "minilm" if set(self.dataset.languages) <= {"en"} else "multilingual-e5"
-        return load_encoder(name)
-
-    @cached_property
-    def key(self) -> str:
-        """All that decides the results: equal keys have equal figures."""
-        uses_encoder = (
-            any(v.factories for v in self.variants.values()) or self.definition.snapshot.chunker.name != "whole"
-        )
-        return digest(
-            self.definition.model_dump(mode="json"),
-            self.dataset.fingerprint,
-            {name: variant.to_yaml() for name, variant in self.variants.items()},
-            self.encoder.version if uses_encoder else None,
-            self.uncalibrated.version,
-            [self.prices.compute_usd_per_hour, repr(self.prices.models)],
-            code_digest(),
-            environment()["packages"],
-        )
-
-    @cached_property
-    def snapshot(self) -> Snapshot:
-        """The snapshot with what the variants search."""
-        settings = self.definition.snapshot
-        chunker = load_chunker(settings.chunker.name, settings.chunker.size, settings.chunker.overlap)
-        factories = tuple(dict.fromkeys(f for variant in self.variants.values() for f in variant.factories))
-        lucene = any(variant.needs_lucene for variant in self.variants.values())
-        self.bars.update("snapshot", 0, 1)
-        made = publish(
-            self.store,
-            self.dataset.documents,
-            chunker,
-            token_encoder=None if settings.chunker.name == "whole" else self.encoder,
-            analyzer=self._analyzer() if lucene else None,
-            encoder=self.encoder if factories else None,
-            factories=factories,
-            progress=True,
-        )
-        self.bars.update("snapshot", 1, 1)
-        if factories and (strange := set(self.dataset.languages) - self.encoder.languages):
-            self.warnings.append(
-                f"encoder {self.encoder.name} does not know the corpus language {', '.join(sorted(strange))}: "
-                "dense scores say little; use encoder multilingual-e5"
-            )
-        return made
-
-    def _analyzer(self) -> str:
-        if self.definition.snapshot.analyzer != "auto":
-            return self.definition.snapshot.analyzer
-        languages = set(self.dataset.languages)
-        return languages.pop() if languages in ({"en"}, {"zh"}) else "multilingual"
-
-    @cached_property
-    def loaded(self) -> Generator:
-        """The generator as it is loaded; without generation, the extractive reader's tokenizer counts tokens."""
-        settings = self.definition.generator
-        return load_generator("extractive") if not self.generates else load_generator(settings.name, **settings.options)
-
-    @property
-    def generates(self) -> bool:
-        """Whether the experiment asks for answers."""
-        return self.definition.generator.name != "none"
-
-    @property
-    def calibrates(self) -> bool:
-        """Whether the generator abstains by a threshold that has to be chosen."""
-        given = self.definition.generator.options.get("threshold")
-        return self.generates and isinstance(self.loaded, Calibrated) and given is None
-
-    @cached_property
-    def uncalibrated(self) -> Generator:
-        """The generator, with words weighed by the whole corpus if it is one that weighs them.
-
-        So a confidence means the same in every context, and one threshold serves all variants.
-        """
-        if not (self.calibrates and isinstance(self.loaded, Calibrated)):
-            return self.loaded
-        return self.loaded.with_background([document.text for document in self.dataset.documents])
-
-    @cached_property
-    def generator(self) -> Generator:
-        """The generator, calibrated on questions that are not scored when it abstains by a threshold."""
-        reader = self.uncalibrated
-        threshold = self._threshold(reader) if self.calibrates else None
-        return reader.with_threshold(threshold) if isinstance(reader, Calibrated) and threshold is not None else reader
-
-    def _threshold(self, reader: Generator) -> float | None:
-        """Choose the threshold on the contexts that the retrieving variants give the calibration questions."""
-        from rag_lab.generation.calibration import calibrate
-
-        questions = [q for q in self.dataset.calibration if q.answers or q.answerable is False]
-        retrieving = [v for name, v in self.variants.items() if v.retrieves and name not in BASELINES]
-        if not questions or not retrieving:
-            self.warnings.append("abstention is not calibrated: no calibration questions with known answers")
-            return None
-        batch = self.batch(questions, reader)
-        memory = Memory()
-        confidences, right, answerable = [], [], []
-        for variant in retrieving:
-            state = run_variant(variant, batch, self.budgets[MAIN], memory)
-            for i, completion in enumerate(state.completions or ()):
-                if i in state.failures or not isinstance(completion.outcome, Answer | Abstention):
-                    continue
-                text = completion.outcome.text if isinstance(completion.outcome, Answer) else ""
-                confidences.append(completion.outcome.confidence or 0.0)
-                answerable.append(questions[i].answerable is not False)
-                right.append(bool(questions[i].answers) and contains(text, questions[i].answers))
-        try:
-            chosen = calibrate(confidences, right, answerable)
-        except RagLabError as error:
-            self.warnings.append(f"abstention is not calibrated: {error}")
-            return None
-        self.calibration = {
-            "reader": reader.name,
-            "threshold": chosen.value,
-            "questions": len(questions),
-            "variants": [variant.name for variant in retrieving],
-            "rule": chosen.objective,
-            "score": chosen.score,
-            "auc": chosen.auc,
-        }
-        return chosen.value
-
-    def batch(self, questions: Sequence[Question], generator: Generator) -> Batch:
-        """The questions as authorised requests on the snapshot."""
-        requests = [self._request(question) for question in questions]
-        plain = [
-            [r.request_id, r.query, r.language, r.tenant, r.principal, r.time.isoformat(), r.scope, r.policy_version]
-            for r in requests
-        ]
-        table = self.snapshot.chunks
-        queries = [request.query for request in requests]
-        vectors = _Once(lambda: _encode(self.encoder, queries))
-        return Batch(
-            requests=requests,
-            gold=[gold_rows(table, question) for question in questions],
-            snapshot=self.snapshot,
-            scopes=self.snapshot.scopes(requests),
-            generator=generator,
-            generates=self.generates,
-            prices=self.prices,
-            store=self.store,
-            key=digest(self.snapshot.id, plain, code_digest(RESULT_CODE)),
-            encoder=lambda: self.encoder,
-            query_vectors=vectors,
-            progress=lambda stage, done, total: self.bars.update(f"{self.label}{stage}", done, total),
-        )
-
-    label = ""
-
-    def _request(self, question: Question) -> Request:
-        open_corpus = self.dataset.rights == "open"
-        principal = question.principal or (OPEN_PRINCIPAL if open_corpus else None)
-        moment = question.time or self._default_time(open_corpus, question.query_id)
-        return Request(
-            request_id=question.query_id,
-            query=question.text,
-            principal=principal,
-            tenant=principal.tenant if principal else "",
-            time=moment,
-            language=question.language,
-        )
-
-    def _default_time(self, open_corpus: bool, query_id: str) -> datetime:
-        if self.definition.time is not None:
-            from rag_lab.datasets.times import parse_instant
-
-            moment = parse_instant(self.definition.time, self.dataset.zone, "time")
-            if moment is not None:
-                return moment
-        if not open_corpus:
-            raise RagLabError(f"question {query_id}: has no time; set 'time' in the experiment file")
-        return ANY_TIME
-
-    def results(self) -> Results:
-        """Run every variant under every budget, score, and put the results together."""
-        clock = time.perf_counter()
-        scorer = Scorer(self.dataset, self.metric_names, self._statistics())
-        batch = self.batch(self.dataset.questions, self.generator)
-        memory = Memory()
-        judged: list[Judged] = []
-        failures: list[dict[str, Any]] = []
-        for budget_name, budget in self.budgets.items():
-            for name, variant in self.variants.items():
-                self.label = f"{name} {'' if budget_name == MAIN else budget_name + ' '}"
-                state = run_variant(variant, batch, budget, memory)
-                judged.append(scorer.judge(name, budget_name, state))
-                failures += _failures(name, budget_name, state)
-        self.bars.update("scoring", 0, 1)
-        self._check_languages()
-        frames: dict[str, Any] = scorer.frames(judged, self.baseline)
-        return Results(
-            **frames,
-            dataset=self.dataset.summary() | {"not_measured": self._not_measured(judged)},
-            snapshot=self.snapshot.id,
-            seed=self.definition.seed,
-            experiment=self.definition.model_dump(mode="json", exclude_none=True),
-            variants={name: variant.to_yaml() for name, variant in self.variants.items()},
-            budgets={name: budget.caps() for name, budget in self.budgets.items()},
-            warnings=list(dict.fromkeys(self.warnings)),
-            calibration=self.calibration,
-            failures=failures,
-            provenance=self._provenance(batch, time.perf_counter() - clock)
-            | {"notes": notes_of([one for one in judged if one.budget == MAIN])},
-            runs={_run_name(one): one.run for one in judged if one.run},
-        )
-
-    def _statistics(self) -> Settings:
-        chosen = self.definition.statistics
-        return Settings(chosen.resamples, chosen.permutations, chosen.confidence, self.definition.seed)
-
-    def _not_measured(self, judged: Sequence[Judged]) -> dict[str, str]:
-        """Metrics that no variant has, with the reason."""
-        known = self.dataset.not_measured()
-        scored = {name for one in judged for name in one.scores}
-        reason = "no variant could be scored on it" if self.generates else "the experiment generates no answers"
-        return {name: known.get(name, reason) for name in self.metric_names if name not in scored}
-
-    def _check_languages(self) -> None:
-        asked = {question.language for question in self.dataset.questions} - {""}
-        if foreign := asked - set(self.dataset.languages):
-            self.warnings.append(
-                f"questions in {', '.join(sorted(foreign))} are asked of a corpus in "
-                f"{', '.join(self.dataset.languages)}: BM25 can only find shared words"
-            )
-
-    def _provenance(self, batch: Batch, seconds: float) -> dict[str, Any]:
-        models = {"generator": f"{batch.generator.name} {batch.generator.version}"} if batch.generates else {}
-        if any(variant.factories for variant in self.variants.values()):
-            models["encoder"] = f"{self.encoder.name} {self.encoder.version}"
-        chosen = self.definition.statistics
-        detector = {}
-        if batch.generates and batch.generator.calls:
-            found = agreement()
-            detector = {"abstention_detector": {"version": found.version, "agreement": found.share, "n": found.n}}
-        return {
-            **environment(),
-            **detector,
-            "key": self.key,
-            "models": models,
-            "snapshot": {key: self.snapshot.facts[key] for key in ("versions", "documents", "chunks", "published_at")},
-            "started": self.started.isoformat(timespec="seconds"),
-            "finished": datetime.now(UTC).isoformat(timespec="seconds"),
-            "seconds": round(seconds, 1),
-            "price_file": self.prices.path,
-            "compute_usd_per_hour": self.prices.compute_usd_per_hour,
-            "resamples": chosen.resamples,
-            "permutations": chosen.permutations,
-            "confidence": chosen.confidence,
-        }
+def _results(work: Preparation) -> Results:
+    """Run every variant under every budget, score, and put the results together."""
+    clock = time.perf_counter()
+    scorer = Scorer(work.dataset, work.metric_names, _statistics(work.definition))
+    batch = work.batch(work.dataset.questions, work.generator)
+    memory = Memory()
+    judged: list[Judged] = []
+    failures: list[dict[str, Any]] = []
+    for budget_name, budget in work.budgets.items():
+        for name, variant in work.variants.items():
+            work.label = f"{name} {'' if budget_name == MAIN else budget_name + ' '}"
+            state = run_variant(variant, batch, budget, memory)
+            judged.append(scorer.judge(name, budget_name, state))
+            failures += _failures(name, budget_name, state)
+    work.bars.update("scoring", 0, 1)
+    work.warnings += _foreign_questions(work)
+    frames: dict[str, Any] = scorer.frames(judged, work.baseline)
+    return Results(
+        **frames,
+        dataset=work.dataset.summary() | {"not_measured": _not_measured(work, judged)},
+        snapshot=work.snapshot.id,
+        seed=work.definition.seed,
+        experiment=work.definition.model_dump(mode="json", exclude_none=True),
+        variants={name: variant.to_yaml() for name, variant in work.variants.items()},
+        budgets={name: budget.caps() for name, budget in work.budgets.items()},
+        warnings=list(dict.fromkeys(work.warnings)),
+        calibration=work.calibration,
+        failures=failures,
+        provenance=_provenance(work, batch, time.perf_counter() - clock)
+        | {"notes": notes_of([one for one in judged if one.budget == MAIN])},
+        runs={_run_name(one): one.run for one in judged if one.run},
+    )
 
 
-class _Once:
-    """A value that is computed at the first call."""
-
-    def __init__(self, compute: Any) -> None:
-        self._compute = compute
-
-    @cached_property
-    def _value(self) -> Any:
-        return self._compute()
-
-    def __call__(self) -> Any:
-        return self._value
+def _statistics(definition: Experiment) -> Settings:
+    """How intervals and tests are computed."""
+    chosen = definition.statistics
+    return Settings(chosen.resamples, chosen.permutations, chosen.confidence, definition.seed)
 
 
-def _encode(encoder: Encoder, queries: Sequence[str]) -> tuple[Embeddings, FloatArray]:
-    """Query vectors of the batch, and each question's share of the time."""
-    encoder.encode_queries(queries[:1])  # loading the model is not part of any question's time
-    started = time.perf_counter()
-    vectors = embed_queries(encoder, queries)
-    return vectors, np.full(len(queries), (time.perf_counter() - started) * 1000 / max(1, len(queries)))
+def _not_measured(work: Preparation, judged: Sequence[Judged]) -> dict[str, str]:
+    """Metrics that no variant has, with the reason."""
+    known = work.dataset.not_measured()
+    scored = {name for one in judged for name in one.scores}
+    reason = "no variant could be scored on it" if work.generates else "the experiment generates no answers"
+    return {name: known.get(name, reason) for name in work.metric_names if name not in scored}
 
 
-def gold_rows(table: ChunkTable, question: Question) -> IntArray:
-    """Rows that overlap the question's gold evidence, ascending."""
-    rows: set[int] = set()
-    for piece in question.gold:
-        within = table.documents.get(piece.document_id, slice(0, 0))
-        for row in range(within.start, within.stop):
-            if piece.span is None or (table.start[row] < piece.span[1] and piece.span[0] < table.end[row]):
-                rows.add(row)
-    return np.array(sorted(rows), dtype=np.int32)
+def _foreign_questions(work: Preparation) -> list[str]:
+    """A warning when questions are in a language that the corpus does not have."""
+    known = set(work.dataset.languages)
+    foreign = sorted({question.language for question in work.dataset.questions} - known - {""})
+    if not foreign:
+        return []
+    languages = ", ".join(work.dataset.languages)
+    return [f"questions in {', '.join(foreign)} are asked of a corpus in {languages}: BM25 can only find shared words"]
+
+
+def _provenance(work: Preparation, batch: Batch, seconds: float) -> dict[str, Any]:
+    """Everything needed to trace a figure."""
+    models = {"generator": f"{batch.generator.name} {batch.generator.version}"} if batch.generates else {}
+    if any(variant.factories for variant in work.variants.values()):
+        models["encoder"] = f"{work.encoder.name} {work.encoder.version}"
+    chosen = work.definition.statistics
+    detector = {}
+    if batch.generates and batch.generator.calls:
+        found = agreement()
+        detector = {"abstention_detector": {"version": found.version, "agreement": found.share, "n": found.n}}
+    return {
+        **environment(),
+        **detector,
+        "key": work.key,
+        "models": models,
+        "snapshot": {key: work.snapshot.facts[key] for key in ("versions", "documents", "chunks", "published_at")},
+        "started": work.started.isoformat(timespec="seconds"),
+        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+        "seconds": round(seconds, 1),
+        "price_file": work.prices.path,
+        "compute_usd_per_hour": work.prices.compute_usd_per_hour,
+        "resamples": chosen.resamples,
+        "permutations": chosen.permutations,
+        "confidence": chosen.confidence,
+    }
 
 
 def _failures(variant: str, budget: str, state: State) -> list[dict[str, Any]]:

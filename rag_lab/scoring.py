@@ -34,7 +34,7 @@ from rag_lab.metrics.summary import Settings, differences, summarise
 from rag_lab.results import frame
 from rag_lab.variants import BASELINES
 from rag_lab.variants.retrieve import NEIGHBOURS
-from rag_lab.variants.stage import State
+from rag_lab.variants.stage import State, trace
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -243,7 +243,7 @@ class Scorer:
         for i, question in enumerate(self.questions):
             outcome, sources = one.outcomes[i], _sources(one.outcomes[i])
             context = one.state.contexts[i] if one.state.contexts and i not in one.state.failures else None
-            usage = one.state.ledger.usage(i)
+            path = trace(one.state, i)
             known = correct is not None and bool(correct.eligible[i])
             rows.append(
                 {
@@ -265,8 +265,8 @@ class Scorer:
                     "context_documents": [passage.document_id for passage in context.passages] if context else [],
                     "context_texts": [passage.text for passage in context.passages] if context else [],
                     "lost_at": str(one.lost[i]),
-                    "over_budget": bool(one.over[i]),
-                    **{resource: getattr(usage, resource) for resource in RESOURCES},
+                    "over_budget": bool(path.over_budget),
+                    **{resource: getattr(path.usage, resource) for resource in RESOURCES},
                 }
             )
         return rows

@@ -13,8 +13,8 @@ import pytest
 
 import rag_lab
 from rag_lab.contracts import RagLabError
-from rag_lab.experiment import Run
 from rag_lab.metrics.trec import read_trec
+from rag_lab.preparation import Preparation
 from rag_lab.results import Results
 from rag_lab.store import Store
 
@@ -217,14 +217,14 @@ def test_over_budget_questions_are_shown_as_they_came_and_as_zero(folder: Path, 
 def test_a_failing_stage_is_counted_named_and_not_kept(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from rag_lab import experiment
+    from rag_lab import preparation
 
     def broken(encoder: object, queries: object) -> None:
         raise RagLabError("encoder minilm: 2 vectors are NaN")
 
     store = Store(tmp_path)
     with monkeypatch.context() as patch:
-        patch.setattr(experiment, "embed_queries", broken)
+        patch.setattr(preparation, "embed_queries", broken)
         failed = run(folder, store, variants=["bm25", "dense"])
     assert failed.failures == [
         {
@@ -329,5 +329,5 @@ def test_everything_that_decides_the_figures_is_in_the_key(folder: Path, store: 
         {"prices": str(prices)},
         {"snapshot": {"chunker": {"name": "window", "size": 50}}},
     ]
-    keys = [Run(Experiment.read({**base, **change}), store, Progress(False)).key for change in changes]
+    keys = [Preparation(Experiment.read({**base, **change}), store, Progress(False)).key for change in changes]
     assert len(set(keys)) == len(changes)

@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict
 
 from rag_lab.budgets import Ledger, Prices
 from rag_lab.contracts import (
+    Candidate,
     Completion,
     Context,
     Encoder,
@@ -28,6 +29,8 @@ from rag_lab.contracts import (
     RagLabError,
     Ranking,
     Request,
+    StageTiming,
+    Trace,
 )
 from rag_lab.corpus.rights import Scopes
 from rag_lab.corpus.snapshot import Snapshot
@@ -112,6 +115,42 @@ class State:
         if self.fused is not None:
             return self.fused
         return next(iter(self.channels.values()), None)
+
+
+def trace(state: State, question: int) -> Trace:
+    """How one question went through the variant: times, curtailments, what it used, and what it used too much of."""
+    timings = tuple(StageTiming(ran.stage, float(ran.ms[question]), ran.cached) for ran in state.ran)
+    over = tuple(resource for resource, flags in state.ledger.over().items() if flags[question])
+    curtailed = tuple(state.ledger.curtailments[question])
+    return Trace(state.batch.requests[question].request_id, timings, curtailed, over, state.ledger.usage(question))
+
+
+def candidates(state: State, question: int, depth: int = 10) -> tuple[Candidate, ...]:
+    """The best candidates of one question as records, with the rank and score that each channel gave them.
+
+    A fused ranking gives one record for each channel that contributed; its own score is `fused_score`.
+    """
+    ranking = state.ranking
+    if ranking is None:
+        return ()
+    found = []
+    first = int(ranking.offsets[question])
+    for place, row in enumerate(ranking.of(question)[:depth].tolist(), first):
+        for channel, own in state.channels.items():
+            mine = np.flatnonzero((own.query == question) & (own.chunk == row))
+            if len(mine):
+                found.append(
+                    Candidate(
+                        chunk=state.batch.snapshot.chunk(row),
+                        channel=channel,
+                        raw_rank=int(own.rank[mine[0]]),
+                        raw_score=float(own.score[mine[0]]),
+                        fused_score=float(ranking.score[place]) if state.fused is not None else None,
+                        rerank_score=None,
+                        snapshot=state.batch.snapshot.id,
+                    )
+                )
+    return tuple(found)
 
 
 class Step(IntEnum):

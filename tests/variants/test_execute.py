@@ -7,7 +7,7 @@ from rag_lab.budgets import Budget
 from rag_lab.contracts import Abstention, Failure, Principal, RagLabError, Ranking
 from rag_lab.variants import load_variant
 from rag_lab.variants.execute import Memory, dump_output, load_output, run_variant
-from rag_lab.variants.stage import Output
+from rag_lab.variants.stage import Output, candidates, trace
 
 
 def test_equal_stages_run_once_and_are_read_the_next_time(house, ask, store) -> None:
@@ -193,3 +193,33 @@ def test_s22_what_is_read_back_still_counts_toward_the_budget(house, ask, store)
     for resource in ("candidates", "context_tokens", "output_tokens", "latency_ms", "usd"):
         assert again.spent[resource].tolist() == first.spent[resource].tolist()
         assert again.spent[resource][0] > 0
+
+
+def test_the_trace_of_a_question_says_what_it_used_and_where_it_was_cut(house, ask, store) -> None:
+    batch = house.batch([ask("pump valve sensor lamp", 1)], store)
+    state = run_variant(load_variant("hybrid"), batch, Budget(candidates=7, latency_ms=0.0001), Memory())
+    path = trace(state, 0)
+    assert path.request_id == "r1"
+    assert [timing.stage for timing in path.timings] == ["bm25", "dense", "rrf", "assemble", "generate"]
+    assert sum(timing.ms for timing in path.timings) == pytest.approx(path.usage.latency_ms)
+    assert [cut.stage for cut in path.curtailed] == ["bm25", "dense"]
+    assert path.over_budget == ("latency_ms",)
+    assert path.usage.candidates == 7
+
+
+def test_candidates_keep_every_contributing_rank(house, ask, store) -> None:
+    batch = house.batch([ask("pump valve sensor lamp")], store)
+    state = run_variant(load_variant("hybrid"), batch, Budget(candidates=12), Memory())
+    found = candidates(state, 0, depth=3)
+    for candidate in found:
+        row = house.snapshot.chunks.chunk_id.index(candidate.chunk.chunk_id)
+        own = state.channels[candidate.channel]
+        assert own.of(0)[candidate.raw_rank - 1] == row
+    by_chunk: dict[str, list[int]] = {}
+    for candidate in found:
+        by_chunk.setdefault(candidate.chunk.chunk_id, []).append(candidate.raw_rank)
+        assert candidate.snapshot == house.snapshot.id
+    assert len(by_chunk) == 3
+    for candidate in found:
+        expected = sum(1 / (60 + rank) for rank in by_chunk[candidate.chunk.chunk_id])
+        assert candidate.fused_score == pytest.approx(expected, abs=1e-11)
