@@ -7,6 +7,7 @@ hard links. Rows are ordered by (document id, offset): a row is both Lucene's do
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import shutil
@@ -20,10 +21,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
-from rag_lab.contracts import Acl, Chunk, Document, Encoder, IntArray, RagLabError, Request
+from rag_lab.contracts import Acl, Chunk, Document, Encoder, IntArray, RagLabError, Request, batches
 from rag_lab.corpus.chunking import Chunker
 from rag_lab.corpus.rights import RightsClass, Scopes, classify, scopes_of
+from rag_lab.progress import progress_bar
 from rag_lab.provenance import version_of
 from rag_lab.store import Store, digest, manifest, verify
 
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
 
 FORMAT = "snapshot-1"
 PARSER_VERSION = "text-1"
+ENCODING_BLOCK = 512
 COLUMNS = (
     "tenant",
     "document_id",
@@ -227,7 +231,11 @@ def publish(
     if encoder is not None and factories:
         faiss = f"faiss {version_of('faiss-cpu')}"
         vectors = digest(FORMAT, "vectors", parts["chunks"], encoder.version)
-        vectors_at = store.publish("parts", vectors, lambda at: _build_vectors(at, table.chunks, encoder, progress))
+        blocks = _Blocks(store, vectors)
+        vectors_at = store.publish(
+            "parts", vectors, lambda at: _build_vectors(at, table.chunks, encoder, blocks, progress)
+        )
+        blocks.clear()
         for factory in factories:
             name = index_name(factory)
             parts[name] = digest(FORMAT, "faiss", vectors, factory, faiss)
@@ -355,16 +363,46 @@ def _build_lucene(at: Path, chunks: ChunkTable, analyzer: str) -> None:
     build(at, texts, chunks.rights.tolist(), analyzer, chunks.chunk_id)
 
 
-def _build_vectors(at: Path, chunks: ChunkTable, encoder: Encoder, progress: bool) -> Mapping[str, Any]:
-    texts = [chunks.indexed_text(row) for row in range(len(chunks))]
-    vectors = encoder.encode_passages(texts, progress=progress)
-    if vectors.shape != (len(chunks), encoder.dimension):
-        raise RagLabError(
-            f"encoder {encoder.name}: gave vectors of shape {vectors.shape} for {len(chunks)} chunks, "
-            f"not {(len(chunks), encoder.dimension)}"
-        )
-    np.save(at / "vectors.npy", vectors.astype(np.float32))
-    return {"encoder": encoder.name, "encoder_version": encoder.version, "vectors": len(vectors)}
+@dataclass(frozen=True)
+class _Blocks:
+    """Vectors of a part that is being encoded, block by block, so that an interrupted encoding goes on."""
+
+    store: Store
+    key: str
+
+    def read(self, start: int) -> npt.NDArray[np.float32] | None:
+        kept = self.store.read("encoding", self.key, f"{start}.npy")
+        return None if kept is None else np.load(io.BytesIO(kept), allow_pickle=False)
+
+    def write(self, start: int, vectors: npt.NDArray[np.float32]) -> None:
+        buffer = io.BytesIO()
+        np.save(buffer, vectors)
+        self.store.write("encoding", self.key, f"{start}.npy", buffer.getvalue())
+
+    def clear(self) -> None:
+        shutil.rmtree(self.store.path("encoding", self.key), ignore_errors=True)
+
+
+def _build_vectors(
+    at: Path, chunks: ChunkTable, encoder: Encoder, blocks: _Blocks, progress: bool
+) -> Mapping[str, Any]:
+    made = [np.zeros((0, encoder.dimension), dtype=np.float32)]
+    with progress_bar("encoding passages", len(chunks), progress) as advance:
+        for part in batches(len(chunks), ENCODING_BLOCK):
+            vectors = blocks.read(part.start)
+            if vectors is None:
+                texts = [chunks.indexed_text(row) for row in range(part.start, part.stop)]
+                vectors = encoder.encode_passages(texts).astype(np.float32)
+                if vectors.shape != (len(texts), encoder.dimension):
+                    raise RagLabError(
+                        f"encoder {encoder.name}: gave vectors of shape {vectors.shape} for {len(texts)} chunks, "
+                        f"not {(len(texts), encoder.dimension)}"
+                    )
+                blocks.write(part.start, vectors)
+            made.append(vectors)
+            advance(part.stop - part.start)
+    np.save(at / "vectors.npy", np.concatenate(made))
+    return {"encoder": encoder.name, "encoder_version": encoder.version, "vectors": len(chunks)}
 
 
 def _faiss_builder(vectors_at: Path, factory: str, encoder: Encoder) -> Any:

@@ -109,3 +109,26 @@ def test_a_wrong_shape_of_vectors_is_refused(tmp_path: Path, hash_encoder) -> No
 
     with pytest.raises(RagLabError, match=r"gave vectors of shape \(2, 32\) for 3 chunks"):
         publish(Store(tmp_path), DOCUMENTS, Whole(), encoder=Short(), factories=["Flat"])
+
+
+def test_an_interrupted_encoding_goes_on(tmp_path: Path, hash_encoder, monkeypatch: pytest.MonkeyPatch) -> None:
+    from rag_lab.corpus import snapshot
+
+    monkeypatch.setattr(snapshot, "ENCODING_BLOCK", 2)
+    documents = [Document(f"d{i}", f"text {i}", acl=Acl(public=True)) for i in range(7)]
+    store, sizes = Store(tmp_path), []
+
+    class Stopped(type(hash_encoder)):
+        def encode_passages(self, texts, progress=False):
+            sizes.append(len(texts))
+            if len(sizes) == 3:
+                raise KeyboardInterrupt
+            return super().encode_passages(texts)
+
+    with pytest.raises(KeyboardInterrupt):
+        publish(store, documents, Whole(), encoder=Stopped(), factories=["Flat"])
+    whole = publish(store, documents, Whole(), encoder=Stopped(), factories=["Flat"])
+    assert sizes == [2, 2, 2, 2, 1]
+    assert not list((tmp_path / "encoding").glob("*"))
+    expected = hash_encoder.encode_passages([whole.chunks.indexed_text(row) for row in range(7)])
+    assert np.array_equal(whole.dense("Flat").vectors, expected)
