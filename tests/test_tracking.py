@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -17,7 +18,8 @@ from hypothesis import strategies as st
 from rag_lab import tracking
 from rag_lab.contracts import RESOURCES, RagLabError
 from rag_lab.results import COLUMNS, Results, frame
-from rag_lab.tracking import decode_name, encode_name
+from rag_lab.tracking.run import KIND, LONGEST_VALUE, encode_name
+from rag_lab.tracking.store import open_client
 
 SECRET_TEXT = "Which ward is Ms Okafor in?"
 S23 = {"ndcg@10": 0.5, "ndcg_10": 0.4, "p(abstain)": 0.1, "\u547d\u4e2d\u7387": 0.2, "bad": math.nan, "worse": math.inf}
@@ -151,7 +153,7 @@ def make_results(
 def migrated(tmp_path_factory) -> Path:
     """An empty store: MLflow's migrations take seconds, so they run once."""
     path = tmp_path_factory.mktemp("migrated") / "mlflow.db"
-    with tracking._client(f"sqlite:///{path}") as client:
+    with open_client(f"sqlite:///{path}") as client:
         client.search_experiments()
     return path
 
@@ -185,6 +187,11 @@ def children(client, parent_id: str) -> dict:
     parent = client.get_run(parent_id)
     runs = client.search_runs([parent.info.experiment_id], f"tags.`mlflow.parentRunId` = '{parent_id}'")
     return {run.info.run_name: run for run in runs}
+
+
+def decode_name(name: str) -> str:
+    """The inverse of `encode_name`."""
+    return re.sub(r"_x([0-9a-f]*)_", lambda match: chr(int(match[1], 16)) if match[1] else "", name)
 
 
 def decoded(metrics: dict[str, float]) -> dict[tuple[str, ...], float]:
@@ -322,7 +329,7 @@ def test_family_32_long_values_go_to_an_artifact(client, folder):
     run = client.get_run(run_id)
     assert run.info.status == "FINISHED"
     assert run.data.params["prices"].endswith("... (whole in long_values.json)")
-    assert len(run.data.params["prices"]) <= tracking.LONGEST_VALUE
+    assert len(run.data.params["prices"]) <= LONGEST_VALUE
     kept = Path(client.download_artifacts(run_id, "long_values.json", str(folder))).read_text()
     assert long in kept
     assert "options." + "k" * 300 in kept
@@ -371,7 +378,7 @@ def test_a_run_left_by_a_killed_process_is_ended_by_the_next(client, folder):
     results = make_results()
     place = saved(results, folder)
     first = client.get_run(tracking.log(results, place))
-    left = client.create_run(first.info.experiment_id, tags={tracking.KIND: "experiment"})
+    left = client.create_run(first.info.experiment_id, tags={KIND: "experiment"})
     foreign = client.create_run(first.info.experiment_id)
     tracking.log(results, place)
     assert client.get_run(left.info.run_id).info.status == "KILLED"

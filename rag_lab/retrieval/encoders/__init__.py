@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
@@ -30,7 +29,6 @@ class EncoderCard:
 
     name: str
     package: str
-    package_version: str
     folder: Path | None
     dimension: int
     max_tokens: int
@@ -48,11 +46,7 @@ def embedded_encoders() -> tuple[EncoderCard, ...]:
 def _card(name: str, package: str, module: str, dimension: int, max_tokens: int, languages: str) -> EncoderCard:
     spec = find_spec(module)
     folder = Path(spec.origin).parent if spec and spec.origin else None
-    try:
-        installed = version(package)
-    except PackageNotFoundError:
-        installed = ""
-    return EncoderCard(name, package, installed, folder, dimension, max_tokens, languages)
+    return EncoderCard(name, package, folder, dimension, max_tokens, languages)
 
 
 def load_encoder(name: str, precision: Literal["auto"] | Precision = "auto") -> Encoder:

@@ -15,14 +15,15 @@ def fast_precision() -> tuple[Precision, str]:
 
     bfloat16 is emulated, and slower than float32, where the processor lacks instructions for it.
     """
-    flags = _cpu_flags(Path("/proc/cpuinfo"))
+    flags = cpu_flags()
     for flag, reason in (("amx_bf16", "AMX"), ("avx512_bf16", "AVX512-BF16")):
         if flag in flags:
             return "bfloat16", reason
     return "float32", "no AMX or AVX512-BF16 on this processor" if flags else "processor flags are not readable here"
 
 
-def _cpu_flags(cpuinfo: Path) -> frozenset[str]:
+def cpu_flags(cpuinfo: Path = Path("/proc/cpuinfo")) -> frozenset[str]:
+    """What Linux says the processor can do; empty where that cannot be read."""
     try:
         lines = cpuinfo.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
