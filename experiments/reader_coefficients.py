@@ -28,7 +28,6 @@ from rag_lab.variants.execute import Memory, run_variant
 GRID = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0)
 START = {
     "LEAD": 0.5,
-    "FORMAL_LEAD": 0.5,
     "TITLE": 0.5,
     "KIND": 0.1,
     "RANK": 0.1,

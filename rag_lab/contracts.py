@@ -137,21 +137,10 @@ class Question:
 
 # --- usage and budget -----------------------------------------------------------------------------------------------
 
-RESOURCES = (
-    "candidates",
-    "rerank_pairs",
-    "context_tokens",
-    "output_tokens",
-    "llm_calls",
-    "rounds",
-    "usd",
-    "latency_ms",
-)
-
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What one question cost, in the units of `RESOURCES`."""
+    """What one question cost: counts, US dollars and milliseconds."""
 
     candidates: float = 0
     rerank_pairs: float = 0
@@ -163,7 +152,10 @@ class Usage:
     latency_ms: float = 0.0
 
     def __add__(self, other: Usage) -> Usage:
-        return Usage(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+        return Usage(*(getattr(self, name) + getattr(other, name) for name in RESOURCES))
+
+
+RESOURCES = tuple(resource.name for resource in fields(Usage))
 
 
 @dataclass(frozen=True, slots=True)

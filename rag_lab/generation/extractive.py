@@ -7,7 +7,6 @@ the answer to a question is the whole sentence.
 from __future__ import annotations
 
 import copy
-import hashlib
 import re
 import time
 from collections.abc import Mapping, Sequence
@@ -37,6 +36,7 @@ from rag_lab.generation.prompts import block, language
 from rag_lab.generation.sentences import split_sentences
 from rag_lab.generation.support import COEFFICIENTS, Similarity, Support, background_idf, measure
 from rag_lab.generation.terms import count_tokens, token_ends
+from rag_lab.store import digest
 
 CONFLICT_MARGIN = 0.15
 SUPPORTS = 0.5
@@ -76,7 +76,7 @@ class ExtractiveReader:
             raise RagLabError(f"extractive: threshold must be a number of at least 0, got {threshold}")
         self.threshold = threshold
         self._idf = idf
-        self._idf_digest = _digest(sorted(idf.items())) if idf is not None else "none"
+        self._idf_digest = digest(sorted(idf.items())) if idf is not None else "none"
         self._similarity = Similarity(encoder) if encoder is not None else None
         self.version = self._version()
 
@@ -84,7 +84,7 @@ class ExtractiveReader:
         """Algorithm, coefficients, threshold, background weights and encoder."""
         encoder = self._similarity.encoder.version if self._similarity else "none"
         settings = (COEFFICIENTS, CONFLICT_MARGIN, SUPPORTS, self.threshold, self._idf_digest, encoder)
-        return f"extractive-{_ALGORITHM}-{_digest(settings)}"
+        return f"extractive-{_ALGORITHM}-{digest(settings)[:12]}"
 
     def with_threshold(self, threshold: float | None) -> ExtractiveReader:
         """The same reader, sharing its caches, with another threshold."""
@@ -235,7 +235,3 @@ def _written(outcome: Outcome) -> str:
     if not isinstance(outcome, Answer):
         return ""
     return "\n".join([outcome.text, *(claim.text for claim in outcome.claims[1:] if claim.kind == "upcoming")])
-
-
-def _digest(value: object) -> str:
-    return hashlib.sha256(repr(value).encode()).hexdigest()[:12]

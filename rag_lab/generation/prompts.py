@@ -6,13 +6,13 @@ arrive byte for byte. Retrieved text is data, and the instructions say so.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from rag_lab.contracts import Passage, Request
 from rag_lab.generation.terms import question_language
+from rag_lab.store import digest
 
 ABSTENTION = {
     "en": "The passages do not contain the answer.",
@@ -43,12 +43,8 @@ _FROM = {"en": "valid from ", "zh": "有效期自 "}
 _UNTIL = {"en": "valid until ", "zh": "有效期至 "}
 
 
-def _fingerprint() -> str:
-    templates = (ABSTENTION, _GROUNDED, _CLOSED_BOOK, _QUESTION, _TODAY, _PASSAGES, _VERSION, _FROM, _UNTIL)
-    return hashlib.sha256(repr(templates).encode()).hexdigest()[:12]
-
-
-PROMPT_VERSION = _fingerprint()
+_TEMPLATES = (ABSTENTION, _GROUNDED, _CLOSED_BOOK, _QUESTION, _TODAY, _PASSAGES, _VERSION, _FROM, _UNTIL)
+PROMPT_VERSION = digest(_TEMPLATES)[:12]
 """Changes whenever a template does; part of every generator's version."""
 
 

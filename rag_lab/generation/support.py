@@ -27,14 +27,13 @@ from rag_lab.generation.terms import is_chinese, terms
 DEVELOPED_ON = ("squad2-dev", "squad2-dev-articles", "cmrc2018-dev")
 
 LEAD = 0.5
-FORMAL_LEAD = 0.5
 TITLE = 0.5
 KIND = 0.1
 RANK = 0.1
 SIMILARITY = 0.4
 CROSS_LANGUAGE = 0.1
 NOTHING_NEW = 0.0
-COEFFICIENTS = (LEAD, FORMAL_LEAD, TITLE, KIND, RANK, SIMILARITY, CROSS_LANGUAGE, NOTHING_NEW)
+COEFFICIENTS = (LEAD, TITLE, KIND, RANK, SIMILARITY, CROSS_LANGUAGE, NOTHING_NEW)
 
 # Sentences about unrelated things: what an encoder gives them is its zero (0.05 for one model, 0.75 for another).
 _UNRELATED = (
@@ -273,8 +272,7 @@ def _coverage(
     lead = table.lead[pair]
     by_lead = index.holds(sentence[lead.clip(min=0)], term) & (lead >= 0)
     by_title = index.holds(title[pair], term)
-    value = np.where(by_lead, np.where(table.formal[pair], FORMAL_LEAD, LEAD), 0.0)
-    value = np.where(held, 1.0, np.maximum(value, TITLE * by_title))
+    value = np.where(held, 1.0, np.maximum(LEAD * by_lead, TITLE * by_title))
 
     frequency = np.bincount(slot, weights=held, minlength=len(index.question_terms))
     owner = np.repeat(np.arange(len(questions)), np.diff(index.question_offsets))

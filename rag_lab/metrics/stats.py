@@ -20,7 +20,7 @@ from statistics import NormalDist
 import numpy as np
 import numpy.typing as npt
 
-from rag_lab.contracts import BoolArray, FloatArray, RagLabError
+from rag_lab.contracts import BoolArray, FloatArray, RagLabError, batches
 
 RESAMPLES = 10_000
 CONFIDENCE = 0.95
@@ -305,8 +305,8 @@ def _all_choices(n: int) -> FloatArray:
 
 
 def _parts(n: int, total: int) -> Iterator[slice]:
-    size = max(1, _CELLS // max(n, 1))
-    return (slice(start, min(start + size, total)) for start in range(0, total, size))
+    """Slices of `total` draws over n questions, each of at most `_CELLS` numbers."""
+    return batches(total, max(1, _CELLS // max(n, 1)))
 
 
 def _on_grid(table: FloatArray) -> FloatArray:

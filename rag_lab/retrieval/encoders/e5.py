@@ -12,7 +12,7 @@ import numpy as np
 
 from rag_lab.contracts import IntArray, RagLabError, Span, batches
 from rag_lab.progress import progress_bar
-from rag_lab.retrieval.encoders.recipe import Recipe, file_digest
+from rag_lab.retrieval.encoders.recipe import Recipe, files_digest
 from rag_lab.retrieval.encoders.texts import VectorArray, encode_distinct
 from rag_lab.retrieval.encoders.tokens import TokenMap
 from rag_lab.retrieval.encoders.workers import each_on_one_thread
@@ -44,7 +44,7 @@ class E5Encoder:
         weights = model_file()
         self._engine = _engine()
         self.recipe = Recipe(
-            file_digest([weights]), "mean of windows", True, self.max_tokens, "query: ", "passage: ", passages="int4"
+            files_digest([weights]), "mean of windows", True, self.max_tokens, "query: ", "passage: ", passages="int4"
         )
         self.version = self.recipe.version
         self._weights = weights

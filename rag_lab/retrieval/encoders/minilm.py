@@ -12,7 +12,7 @@ import numpy as np
 from rag_lab.contracts import IntArray, RagLabError, Span, batches
 from rag_lab.progress import progress_bar
 from rag_lab.retrieval.encoders.precision import Precision, fast_precision
-from rag_lab.retrieval.encoders.recipe import Recipe, file_digest
+from rag_lab.retrieval.encoders.recipe import Recipe, files_digest
 from rag_lab.retrieval.encoders.texts import VectorArray, encode_distinct
 from rag_lab.retrieval.encoders.tokens import TokenMap
 from rag_lab.retrieval.encoders.workers import each_on_one_thread
@@ -43,7 +43,7 @@ class MiniLMEncoder:
         self.batch_tokens = batch_tokens
         self._folder = model_folder()
         files = [self._folder / name for name in ("model.safetensors", "tokenizer.json", "config.json")]
-        self.recipe = Recipe(file_digest(files), "mean", True, MAX_TOKENS, passages=self.precision)
+        self.recipe = Recipe(files_digest(files), "mean", True, MAX_TOKENS, passages=self.precision)
         self.version = self.recipe.version
         self._tokenizer = Tokenizer.from_file(str(self._folder / "tokenizer.json"))
         self._tokenizer.no_padding()

@@ -30,7 +30,7 @@ class Recipe:
         """
         fields = asdict(self)
         precision = fields.pop("passages")
-        return f"{digest([json.dumps(fields, sort_keys=True).encode()])}+{precision}"
+        return f"{bytes_digest([json.dumps(fields, sort_keys=True).encode()])}+{precision}"
 
 
 def same_model(version: str, other: str) -> bool:
@@ -38,7 +38,7 @@ def same_model(version: str, other: str) -> bool:
     return version.partition("+")[0] == other.partition("+")[0]
 
 
-def digest(parts: Iterable[bytes | memoryview]) -> str:
+def bytes_digest(parts: Iterable[bytes | memoryview]) -> str:
     """16 hexadecimal digits of SHA-256 over `parts`."""
     total = hashlib.sha256()
     for part in parts:
@@ -46,6 +46,6 @@ def digest(parts: Iterable[bytes | memoryview]) -> str:
     return total.hexdigest()[:16]
 
 
-def file_digest(paths: Iterable[Path]) -> str:
+def files_digest(paths: Iterable[Path]) -> str:
     """Digest over the contents of files, in the order given."""
-    return digest(path.read_bytes() for path in paths)
+    return bytes_digest(path.read_bytes() for path in paths)

@@ -11,7 +11,7 @@ import numpy as np
 
 from rag_lab.contracts import IntArray, RagLabError, Span, batches
 from rag_lab.progress import progress_bar
-from rag_lab.retrieval.encoders.recipe import Recipe, digest
+from rag_lab.retrieval.encoders.recipe import Recipe, bytes_digest
 from rag_lab.retrieval.encoders.texts import VectorArray, encode_distinct
 from rag_lab.retrieval.encoders.tokens import TokenMap
 
@@ -37,7 +37,7 @@ class SentenceEncoder:
         self.languages = _languages(self._model)
         self._normalised = self._model.similarity_fn_name != "dot"
         self.recipe = Recipe(
-            digest(_weights(self._model)),
+            bytes_digest(_weights(self._model)),
             pooling=json.dumps([str(module) for module in list(self._model)[1:]]),
             normalised=self._normalised,
             max_tokens=self.max_tokens,
