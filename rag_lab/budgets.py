@@ -27,6 +27,7 @@ UNITS = {
     "usd": "USD",
     "latency_ms": "ms",
 }
+LARGEST_CAP = 1e15  # amounts stay exact in float64 and fit 64-bit counts
 LATE = ("usd", "latency_ms")
 
 
@@ -45,9 +46,9 @@ class Budget:
 
     def __post_init__(self) -> None:
         for resource, cap in self.caps().items():
-            if isinstance(cap, bool) or not isinstance(cap, int | float) or not math.isfinite(cap) or cap < 0:
+            if isinstance(cap, bool) or not isinstance(cap, int | float) or not 0 <= cap <= LARGEST_CAP:
                 raise RagLabError(
-                    f"budget.{resource}: {cap!r} is not a cap; use a number of at least 0 or leave it out"
+                    f"budget.{resource}: {cap!r} is not a cap; use a number of at least 0 (1e15 at most) or leave it out"
                 )
             if resource not in LATE and cap != int(cap):
                 raise RagLabError(f"budget.{resource}: {cap!r} must be a whole number of {UNITS[resource]}")

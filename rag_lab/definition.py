@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import date
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from rag_lab.budgets import Budget
 from rag_lab.contracts import RESOURCES, RagLabError
@@ -18,7 +19,7 @@ LONGEST_SHOWN = 60
 class Settings(BaseModel):
     """A part of the file; a key that it does not know is an error."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class ChunkerSettings(Settings):
@@ -35,6 +36,17 @@ class SnapshotSettings(Settings):
     chunker: ChunkerSettings = ChunkerSettings()
     analyzer: Literal["auto", "en", "zh", "multilingual"] = "auto"
     encoder: str = "auto"
+
+
+class DatasetSettings(Settings):
+    """How the dataset is read; see `rag_lab.datasets.load`."""
+
+    zone: str | None = None
+    remove_identical_ids: bool | None = None
+    skip_broken: bool = False
+    columns: dict[str, Any] | None = None
+    mirror: str | None = None
+    cache: str | None = None
 
 
 class GeneratorSettings(Settings):
@@ -67,7 +79,7 @@ class Experiment(Settings):
     name: str = Field(pattern=r"^[\w][\w .@-]{0,99}$")
     question: str = ""
     dataset: str
-    dataset_options: dict[str, Any] = Field(default_factory=dict)
+    dataset_options: DatasetSettings = DatasetSettings()
     split: str = "test"
     limit: int | None = Field(None, ge=1)
     seed: int = Field(0, ge=0, lt=2**32)
@@ -81,6 +93,21 @@ class Experiment(Settings):
     metrics: list[str] | None = None
     statistics: StatisticsSettings = StatisticsSettings()
     prices: str | None = None
+
+    @field_validator("dataset", "time", mode="before")
+    @classmethod
+    def _as_text(cls, given: Any) -> Any:
+        """A folder may be a path; YAML reads an unquoted date as one."""
+        if isinstance(given, date):
+            return given.isoformat()
+        return str(given) if isinstance(given, Path) else given
+
+    @field_validator("variants", mode="after")
+    @classmethod
+    def _one_name_each(cls, given: list[Any]) -> list[Any]:
+        if not all(given):
+            raise ValueError("an entry is empty; write a name, or a name with its stages")
+        return given
 
     @model_validator(mode="before")
     @classmethod

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from rag_lab.contracts import RagLabError
 from rag_lab.definition import MAIN, Experiment
 from rag_lab.generation.abstention import agreement
 from rag_lab.metrics.summary import Settings
@@ -50,6 +51,8 @@ def _definition(
 ) -> Experiment:
     if isinstance(experiment, str | Path):
         experiment = Experiment.load(experiment)
+    if not isinstance(experiment, Experiment | Mapping | None):
+        raise RagLabError(f"experiment: must be an Experiment, a mapping or a path, not {type(experiment).__name__}")
     base = experiment.model_dump() if isinstance(experiment, Experiment) else dict(experiment or {})
     return Experiment.read({**base, **fields})
 
@@ -106,7 +109,7 @@ def _foreign_questions(work: Preparation) -> list[str]:
     """A warning when questions are in a language that the corpus does not have."""
     known = set(work.dataset.languages)
     foreign = sorted({question.language for question in work.dataset.questions} - known - {""})
-    if not foreign:
+    if not foreign or not known:
         return []
     languages = ", ".join(work.dataset.languages)
     return [f"questions in {', '.join(foreign)} are asked of a corpus in {languages}: BM25 can only find shared words"]

@@ -92,7 +92,7 @@ class Preparation:
             definition.limit,
             definition.seed,
             calibration=definition.generator.calibration if self.calibrates else 0,
-            **definition.dataset_options,
+            **definition.dataset_options.model_dump(),
         )
         if not found.questions:
             raise RagLabError(f"dataset {found.name}: split '{found.split}' has no questions")
@@ -100,6 +100,9 @@ class Preparation:
         judged = {document for judgments in found.qrels.values() for document in judgments}
         check_overlap(judged, (document.document_id for document in found.documents), f"qrels of {found.name}")
         self.warnings += found.integrity.warnings()
+        strangers = sum(question.principal is None for question in found.questions)
+        if found.rights == "declared" and strangers:
+            self.warnings.append(f"{strangers} questions name no principal (tenant, groups): they may read nothing")
         if self.definition.generator.name == "extractive" and found.name in DEVELOPED_ON:
             self.warnings.append(
                 f"the extractive reader was developed with questions of {found.name} in view: how well it answers and "

@@ -88,6 +88,7 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
         "shared_with",
     ),
 }
+NEEDED = ("key", "finished", "confidence")
 IN_JSON = {"metrics": "metrics", "comparisons": "comparisons", "budget_use": "budget", "funnel": "funnel"}
 
 
@@ -125,10 +126,11 @@ class Results:
         table = chosen.pivot_table(index="variant", columns="metric", values="value", sort=False)
         return table.reindex(columns=list(dict.fromkeys(chosen["metric"])))
 
-    def save(self, folder: Path) -> Path:
+    def save(self, folder: Path | str) -> Path:
         """Write everything; ``results.json`` last, so that its presence means the folder is complete."""
         from rag_lab.metrics.trec import write_trec
 
+        folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "results.json").unlink(missing_ok=True)
         (folder / "tables").mkdir(exist_ok=True)
@@ -166,7 +168,7 @@ class Results:
         return facts | tables
 
     @classmethod
-    def load(cls, folder: Path) -> Results:
+    def load(cls, folder: Path | str) -> Results:
         """Read a folder that `save` wrote."""
         import pandas as pd
 
@@ -191,7 +193,10 @@ class Results:
             "failures",
             "provenance",
         )
-        if missing := [name for name in names if name not in data]:
+        missing = [name for name in names if name not in data]
+        missing += [f"provenance.{name}" for name in NEEDED if name not in (data.get("provenance") or {})]
+        missing += [f"{name}.{column}" for name in COLUMNS for column in COLUMNS[name] if column not in frames[name]]
+        if missing:
             raise RagLabError(f"{path}: lacks '{missing[0]}'; run the experiment again")
         return cls(**frames, **{name: data[name] for name in names}, folder=Path(folder))
 

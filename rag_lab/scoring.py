@@ -100,7 +100,7 @@ class Scorer:
             if run or failed_at
             else None,
             contexts or None,
-            outcomes if state.batch.generates else None,
+            outcomes if state.answers else None,
             self.texts,
         )
         scores = metrics.evaluate(self.metric_names, observation)
@@ -253,7 +253,7 @@ class Scorer:
                     "group": question.group,
                     "language": question.language,
                     "question": question.text,
-                    "state": state_of(outcome) if one.state.batch.generates or outcome is not None else "not_generated",
+                    "state": state_of(outcome) if one.state.answers or outcome is not None else "not_generated",
                     "reason": _reason(outcome),
                     "answer": _shown(outcome),
                     "gold_answers": list(question.answers),

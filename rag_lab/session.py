@@ -59,7 +59,7 @@ def _write_report(results: Results, folder: Path, shown: bool) -> dict[str, Path
 
     kept = Store.default().publish("reports", digest(_identity(results), code_digest()), make)
     (folder / "figures").mkdir(parents=True, exist_ok=True)
-    for file in sorted((kept / "figures").iterdir()):
+    for file in sorted((kept / "figures").glob("*")):  # results without a figure to draw have no such folder
         shutil.copyfile(file, folder / "figures" / file.name)
     paths = {name: folder / f"report.{name}" for name in reports.FORMATS}
     for path in paths.values():

@@ -331,3 +331,31 @@ def test_everything_that_decides_the_figures_is_in_the_key(folder: Path, store: 
     ]
     keys = [Preparation(Experiment.read({**base, **change}), store, Progress(False)).key for change in changes]
     assert len(set(keys)) == len(changes)
+
+
+def test_a_variant_that_only_retrieves_has_no_answers_that_failed(folder: Path, store: Store) -> None:
+    results = run(folder, store, variants=["bm25", {"search": [{"bm25": {"k1": 1.0}}]}])
+    table = results.table()
+    assert np.isnan(table.loc["search", "F1"])
+    assert table.loc["search", "Recall@100"] == table.loc["bm25", "Recall@100"]
+    assert not results.failures
+    assert not results.metrics["n_failed"].any()
+
+
+@pytest.mark.parametrize("given", [5, [1]])
+def test_what_is_no_experiment_is_refused(given: object) -> None:
+    with pytest.raises(RagLabError):
+        rag_lab.run(given, progress=False)  # type: ignore[arg-type]
+
+
+def test_another_judgment_of_the_same_questions_gives_other_bounds(folder: Path, tmp_path: Path, store: Store) -> None:
+    import shutil
+
+    wanted = {"variants": ["gold_context"], "generator": "none"}
+    assert run(folder, store, **wanted).table().loc["gold_context", "Recall@100"] == 1
+    shutil.copytree(folder, tmp_path / "judged")
+    answers = (folder / "answers.jsonl").read_text().replace("-paint", "-door")
+    (tmp_path / "judged" / "answers.jsonl").write_text(answers)
+    judgments = (folder / "qrels" / "test.tsv").read_text().replace("-paint", "-door")
+    (tmp_path / "judged" / "qrels" / "test.tsv").write_text(judgments)
+    assert run(tmp_path / "judged", store, **wanted).table().loc["gold_context", "Recall@100"] == 1

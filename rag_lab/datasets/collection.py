@@ -76,6 +76,8 @@ def build(
     documents = _documents(collection.documents, declared, settings, findings, repairs)
     questions, with_gold = _questions(collection, declared, documents, findings, repairs)
     members = _members(collection, questions)
+    if not collection.queries:
+        raise RagLabError(f"dataset {collection.name}: it has no questions; add some to queries.jsonl")
     if split not in members or not (members[split] or collection.judgments.get(split)):
         known = ", ".join(sorted(members)) or "none"
         raise RagLabError(f"dataset {collection.name}: it has no split {split!r}; its splits: {known}")

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from rag_lab.contracts import Document, Question
 
 RANKING_METRICS = ("nDCG@10", "Recall@100", "RR", "AP", "P@5", "Hit@5")
-WORDING_METRICS = ("EM", "F1")
+WORDING_METRICS = ("EM", "F1", "Correct")
 EVIDENCE_METRICS = ("AssembledRecall", "RelevantTokens", "CitationPrecision", "CitationRecall")
 ABSTENTION_METRICS = ("AbstentionPrecision", "AbstentionRecall")
 
@@ -126,11 +126,6 @@ class Dataset:
     def has_gold(self) -> bool:
         """Whether evidence is known for any question, as spans or as whole documents."""
         return any(question.gold for question in self.questions)
-
-    @property
-    def has_gold_spans(self) -> bool:
-        """Whether any question's evidence is known to the character."""
-        return any(gold.span is not None for question in self.questions for gold in question.gold)
 
     @property
     def has_answerable(self) -> bool:

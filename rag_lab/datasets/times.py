@@ -49,11 +49,6 @@ def parse_instant(
         return LATEST if moment.year > FAR_FUTURE else EARLIEST
 
 
-def in_force(valid_from: datetime | None, valid_until: datetime | None, at: datetime) -> bool:
-    """Whether `at` lies in the half-open interval; None leaves that side open."""
-    return (valid_from is None or valid_from <= at) and (valid_until is None or at < valid_until)
-
-
 def _local(value: Any, field: str) -> date | datetime:
     if isinstance(value, date):
         return value

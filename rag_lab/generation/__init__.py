@@ -23,7 +23,7 @@ def load_generator(name: str, **options: Any) -> Generator:
     except TypeError as error:
         if "unexpected keyword argument" in str(error):
             raise RagLabError(f"generator {name}: {str(error).split('() ')[-1]}") from error
-        raise
+        raise RagLabError(f"generator {name}: an option has the wrong type ({error})") from error
 
 
 def _extractive(_: str, encoder: Any = None, **options: Any) -> Generator:

@@ -114,7 +114,6 @@ class Agreement:
     n: int
     agreed: int
     by_language: dict[str, float]
-    disagreements: tuple[str, ...]
 
     @property
     def share(self) -> float:
@@ -165,5 +164,4 @@ def agreement() -> Agreement:
         / sum(r["language"] == code for r in rows)
         for code in languages
     }
-    wrong = tuple(row["text"] for a, row in zip(agrees, rows, strict=True) if not a)
-    return Agreement(DETECTOR_VERSION, len(rows), sum(agrees), by_language, wrong)
+    return Agreement(DETECTOR_VERSION, len(rows), sum(agrees), by_language)

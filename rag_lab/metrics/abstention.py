@@ -13,8 +13,6 @@ import numpy as np
 from rag_lab.contracts import BoolArray, Outcome, Question
 from rag_lab.metrics.scores import Family, Metric, Observation, Scores, in_state, named
 
-STATES = ("answered", "abstained", "failed")
-
 _PRECISION = Metric(
     "AbstentionPrecision",
     ("unanswerable", "generation"),
@@ -23,14 +21,6 @@ _PRECISION = Metric(
 _RECALL = Metric(
     "AbstentionRecall", ("unanswerable", "generation"), "Share of the unanswerable questions that end in an abstention."
 )
-
-
-def confusion(questions: Sequence[Question], outcomes: Sequence[Outcome | None]) -> dict[str, dict[str, int]]:
-    """Counts of questions of known answerability: ``{"answerable" | "unanswerable": {state: questions}}``."""
-    known, unanswerable = _answerability(questions)
-    rows = {"answerable": known & ~unanswerable, "unanswerable": unanswerable}
-    reached = {state: in_state(outcomes, state) for state in STATES}
-    return {name: {state: int((row & reached[state]).sum()) for state in STATES} for name, row in rows.items()}
 
 
 def abstention_scores(questions: Sequence[Question], outcomes: Sequence[Outcome | None]) -> dict[str, Scores]:

@@ -21,14 +21,6 @@ class Paragraph:
 
 
 @dataclass(frozen=True, slots=True)
-class Bullets:
-    """A list of sentences; `role` "caution" puts it in a box that cannot be overlooked."""
-
-    items: tuple[str, ...]
-    role: Literal["body", "caution"] = "body"
-
-
-@dataclass(frozen=True, slots=True)
 class Facts:
     """Pairs of label and value."""
 
@@ -121,7 +113,7 @@ class Record:
     note: str = ""
 
 
-Block: TypeAlias = Paragraph | Bullets | Facts | Table | Figure | Code | Record
+Block: TypeAlias = Paragraph | Facts | Table | Figure | Code | Record
 
 
 @dataclass(frozen=True, slots=True)

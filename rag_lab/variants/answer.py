@@ -13,7 +13,7 @@ from pydantic import Field
 from rag_lab import records
 from rag_lab.context import assemble
 from rag_lab.contracts import Abstention, BoolArray, Completion, Context, Failure, IntArray, Reason, batches
-from rag_lab.variants.stage import Batch, Output, Plan, Stage, State, Step, register
+from rag_lab.variants.stage import LARGEST, Batch, Output, Plan, Stage, State, Step, register
 
 OPEN_CONTEXT = 1 << 30
 SLICE = 64
@@ -25,7 +25,7 @@ class Assemble(Stage):
 
     name: ClassVar[str] = "assemble"
     step: ClassVar[Step] = Step.ASSEMBLE
-    passages: int = Field(5, ge=1, description="passages at most")
+    passages: int = Field(5, ge=1, le=LARGEST, description="passages at most")
     order: Literal["rank", "source"] = "rank"
 
     def identity(self, batch: Batch) -> list[Any]:
@@ -87,7 +87,7 @@ class Generate(Stage):
 
     name: ClassVar[str] = "generate"
     step: ClassVar[Step] = Step.GENERATE
-    output_tokens: int = Field(96, ge=1)
+    output_tokens: int = Field(96, ge=1, le=LARGEST)
 
     def identity(self, batch: Batch) -> list[Any]:
         """Settings and the generator."""

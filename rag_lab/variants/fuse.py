@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import time
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 from pydantic import Field
 
-from rag_lab.contracts import RagLabError, Ranking
+from rag_lab.contracts import Ranking
 from rag_lab.retrieval.fusion import reciprocal_rank_fusion
 from rag_lab.variants.stage import Output, Plan, Stage, State, Step, register
 
 
 @register
 class ReciprocalRankFusion(Stage):
-    """Fuse all channels so far by reciprocal rank; `weights` names channels and defaults to 1 each."""
+    """Fuse all channels so far by reciprocal rank; `weights` names channels and defaults to 1 each; 0 leaves a channel's order out."""
 
     name: ClassVar[str] = "rrf"
     step: ClassVar[Step] = Step.RANK
     k: int = Field(60, ge=0)
-    weights: dict[str, float] = Field(default_factory=dict)
+    weights: dict[str, Annotated[float, Field(ge=0)]] = Field(default_factory=dict)
 
     def inputs(self, state: State) -> list[str]:
         """The channels."""
@@ -32,8 +32,6 @@ class ReciprocalRankFusion(Stage):
 
     def compute(self, state: State, plan: Plan, key: str) -> Output:  # noqa: ARG002 - one interface
         """One array operation over the batch."""
-        if unknown := [name for name in self.weights if name not in state.channels]:
-            raise RagLabError(f"rrf.weights: no channel named '{unknown[0]}'; channels are {', '.join(state.channels)}")
         started = time.perf_counter()
         weights = [self.weights.get(name, 1.0) for name in state.channels]
         fused = reciprocal_rank_fusion(list(state.channels.values()), self.k, weights)

@@ -12,7 +12,7 @@ from pydantic import Field
 from rag_lab.contracts import Ranking
 from rag_lab.retrieval.dense import DenseIndex
 from rag_lab.retrieval.encoders import Embeddings
-from rag_lab.variants.stage import Batch, Output, Plan, Stage, State, Step, check_scope, register
+from rag_lab.variants.stage import LARGEST, Batch, Output, Plan, Stage, State, Step, check_scope, register
 
 NEIGHBOURS = 10
 
@@ -21,7 +21,7 @@ class Channel(Stage):
     """A stage that draws up to `depth` candidates a question into a channel of its own name."""
 
     step: ClassVar[Step] = Step.RETRIEVE
-    depth: int = Field(1000, ge=1, description="candidates a question")
+    depth: int = Field(1000, ge=1, le=LARGEST, description="candidates a question")
 
     def inputs(self, state: State) -> list[str]:  # noqa: ARG002 - one interface
         """Nothing but the batch."""
@@ -131,6 +131,10 @@ class Gold(Channel):
     """The gold evidence that the caller may read, in corpus order: what a perfect retriever would hand on."""
 
     name: ClassVar[str] = "gold"
+
+    def identity(self, batch: Batch) -> list[Any]:
+        """Settings and the judged rows: equal questions on one snapshot may have been judged anew."""
+        return [self.settings(), [rows.tolist() for rows in batch.gold]]
 
     def compute(self, state: State, plan: Plan, key: str) -> Output:  # noqa: ARG002 - one interface
         """No search: the rows are known from the judgments."""

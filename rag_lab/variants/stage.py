@@ -39,6 +39,7 @@ from rag_lab.store import Store
 
 Payload: TypeAlias = Ranking | tuple[Context, ...] | tuple[Completion, ...]
 Plan: TypeAlias = Mapping[str, npt.NDArray[Any]]
+LARGEST = 10**9  # the most of anything that a setting may ask for: it has to fit the indexes' 32-bit counts
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,6 +111,11 @@ class State:
     failures: dict[int, Failure] = field(default_factory=dict)
 
     @property
+    def answers(self) -> bool:
+        """Whether the variant is to answer: retrieval alone has no answers to score, and none that failed."""
+        return self.answer_tokens > 0
+
+    @property
     def ranking(self) -> Ranking | None:
         """The ranking that is handed on: the fused one, else the only channel's."""
         if self.fused is not None:
@@ -165,7 +171,7 @@ class Step(IntEnum):
 class Stage(BaseModel, ABC):
     """A stage with its settings. A subclass sets `name` (the YAML key) and `step`, and is made known by `register`."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
     name: ClassVar[str]
     step: ClassVar[Step]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -12,10 +13,12 @@ from pydantic import ValidationError
 
 from rag_lab.contracts import RagLabError
 from rag_lab.variants import answer, fuse, retrieve
+from rag_lab.variants.fuse import ReciprocalRankFusion
 from rag_lab.variants.retrieve import Dense
 from rag_lab.variants.stage import STAGES, Stage, Step
 
 BASELINES = ("no_retrieval", "gold_context")
+NAME = re.compile(r"\w[\w .+-]{0,63}")
 STAGE_MODULES = (retrieve, fuse, answer)
 
 
@@ -57,6 +60,11 @@ def catalogue() -> dict[str, list[Any]]:
 
 def load_variant(name: str, stages: Sequence[Any] | None = None) -> Variant:
     """A variant from its YAML stages, or from the catalogue when `stages` is None. Errors name the field."""
+    if not NAME.fullmatch(name):
+        raise RagLabError(
+            f"variants: '{name}' is no name for a variant, whose files are called by it; start with a letter or digit, "
+            "go on with letters, digits, spaces and any of _ . + -, 64 characters at most"
+        )
     if stages is None:
         if name not in catalogue():
             raise RagLabError(f"variants: '{name}' is unknown; known are {', '.join(catalogue())}, or give its stages")
@@ -97,5 +105,17 @@ def _check_order(variant: Variant) -> None:
         raise RagLabError(f"{place}: stages must come as retrieve, rank, assemble, generate; found {', '.join(names)}")
     if channels > 1 and Step.RANK not in steps:
         raise RagLabError(f"{place}: {channels} retrieving stages need a fusing stage such as 'rrf'")
+    if channels and Step.GENERATE in steps and Step.ASSEMBLE not in steps:
+        raise RagLabError(f"{place}: 'generate' would see nothing of what is retrieved; put 'assemble' before it")
+    for stage in variant.stages:
+        if isinstance(stage, ReciprocalRankFusion):
+            _check_weights(place, stage, [name for name, step in zip(names, steps, strict=True) if not step])
     if not channels and names != ["generate"]:
         raise RagLabError(f"{place}: nothing retrieves; add a stage such as 'bm25', or keep 'generate' alone")
+
+
+def _check_weights(place: str, fusion: ReciprocalRankFusion, channels: Sequence[str]) -> None:
+    if unknown := [name for name in fusion.weights if name not in channels]:
+        raise RagLabError(f"{place}.rrf.weights: no channel named '{unknown[0]}'; channels are {', '.join(channels)}")
+    if not any(fusion.weights.get(name, 1.0) for name in channels):
+        raise RagLabError(f"{place}.rrf.weights: every channel weighs 0; give one of them more")

@@ -201,7 +201,7 @@ def test_the_handbook_that_comes_with_the_project():
     assert (dataset.rights, dataset.languages, dataset.licence) == ("declared", ["en", "zh"], "CC BY 4.0")
     assert dataset.not_measured() == {}
     assert dataset.integrity.warnings() == []
-    assert dataset.has_gold_spans
+    assert any(gold.span for question in dataset.questions for gold in question.gold)
     assert dataset.calibration
     assert {q.query_id for q in dataset.calibration}.isdisjoint(q.query_id for q in dataset.questions)
     assert all(q.principal and q.time and q.group != "all" for q in dataset.questions)

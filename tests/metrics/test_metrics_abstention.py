@@ -6,7 +6,6 @@ import pytest
 
 from rag_lab.contracts import Abstention, Answer, Failure, Outcome, Question, Reason
 from rag_lab.metrics import Observation, evaluate
-from rag_lab.metrics.abstention import confusion
 from rag_lab.metrics.scores import state_of
 
 ABSTAINED = Abstention("q", Reason.INSUFFICIENT)
@@ -27,10 +26,6 @@ def test_precision_and_recall_by_hand() -> None:
     assert found["AbstentionPrecision"].counted.tolist() == [True, True, False, False, True, False, False]
     assert found["AbstentionRecall"].value == 2 / 4
     assert found["AbstentionRecall"].missing.sum() == found["AbstentionPrecision"].missing.sum() == 1
-    assert confusion(asked, outcomes) == {
-        "answerable": {"answered": 1, "abstained": 1, "failed": 0},
-        "unanswerable": {"answered": 1, "abstained": 2, "failed": 1},
-    }
 
 
 def test_no_abstention_is_zero_and_noted() -> None:

@@ -1,13 +1,13 @@
-"""Time, tokens, money, and the recall of approximate neighbours."""
+"""Time, and the recall of approximate neighbours."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from rag_lab.contracts import RagLabError, Ranking, Usage
+from rag_lab.contracts import RagLabError, Ranking
 from rag_lab.metrics.ann import neighbour_recall
-from rag_lab.metrics.cost import Latency, latency, spending, usage_table
+from rag_lab.metrics.cost import Latency, latency
 
 
 def test_percentiles_are_times_that_were_measured() -> None:
@@ -16,25 +16,14 @@ def test_percentiles_are_times_that_were_measured() -> None:
     assert latency([10, 20]) == Latency(15, 10, 20, 20, 0.03)
 
 
-def test_cached_times_are_no_measurement() -> None:
-    assert latency([10, 0, 30], measured=[True, False, True]) == Latency(20, 10, 30, 30, 0.04)
-    assert latency([1, 2], measured=[False, False]) == Latency(0, 0, 0, 0, 0)
+def test_no_question_took_no_time() -> None:
+    assert latency([]) == Latency(0, 0, 0, 0, 0)
 
 
 @pytest.mark.parametrize("bad", [np.nan, -1, np.inf])
 def test_impossible_times(bad: float) -> None:
     with pytest.raises(RagLabError, match="latency"):
         latency([1, bad])
-
-
-def test_spending_by_resource() -> None:
-    usages = [Usage(context_tokens=100, usd=0.003), Usage(context_tokens=300, usd=0.001, llm_calls=2)]
-    found = spending(usages)
-    assert (found["context_tokens"].mean, found["context_tokens"].max, found["context_tokens"].total) == (200, 300, 400)
-    assert found["usd"].total == pytest.approx(0.004)
-    assert found["llm_calls"].mean == 1
-    assert usage_table(usages).shape == (2, 8)
-    assert spending([])["usd"].total == 0
 
 
 def test_neighbour_recall_by_hand() -> None:

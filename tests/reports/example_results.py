@@ -151,17 +151,17 @@ def example(
 
 def _stages(variant: str) -> list[dict[str, Any]]:
     retrieve: dict[str, list[dict[str, Any]]] = {
-        "bm25": [{"stage": "bm25", "k1": 0.9, "b": 0.4}],
-        "dense": [{"stage": "dense", "model": "all-MiniLM-L6-v2", "index": "Flat"}],
+        "bm25": [{"bm25": {"k1": 0.9, "b": 0.4}}],
+        "dense": [{"dense": {"index": "Flat"}}],
         "hybrid": [
-            {"stage": "bm25", "k1": 0.9, "b": 0.4},
-            {"stage": "dense", "model": "all-MiniLM-L6-v2", "index": "Flat"},
-            {"stage": "rrf", "k": 60},
+            {"bm25": {"k1": 0.9, "b": 0.4}},
+            {"dense": {"index": "Flat"}},
+            {"rrf": {"k": 60}},
         ],
-        "gold_context": [{"stage": "gold_context"}],
+        "gold_context": [{"gold": {}}],
         "no_retrieval": [],
     }
-    return [*retrieve.get(variant, [{"stage": variant}]), {"stage": "context"}, {"stage": "generate"}]
+    return [*retrieve.get(variant, [{variant: {}}]), {"assemble": {}}, {"generate": {}}]
 
 
 def _questions(

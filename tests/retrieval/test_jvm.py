@@ -12,7 +12,7 @@ import pytest
 
 from rag_lab.contracts import RagLabError
 from rag_lab.retrieval import jvm
-from rag_lab.retrieval.jvm import Java, describe, find_java, java_class, lucene_version, start
+from rag_lab.retrieval.jvm import Java, find_java, java_class, lucene_version, start
 
 VECTOR = "--add-modules=jdk.incubator.vector"
 
@@ -114,8 +114,8 @@ def test_start_may_be_called_again() -> None:
     start()
     start()
     assert java_class("org.apache.lucene.util.Version").LATEST.toString() == lucene_version()
-    assert describe().running
-    assert int(describe().java.split(".")[0]) >= 21
+    running = java_class("java.lang.System").getProperty("java.version")
+    assert int(running.split(".")[0]) >= 21
 
 
 def test_an_unknown_class_is_an_error_of_ours() -> None:
@@ -124,17 +124,19 @@ def test_an_unknown_class_is_an_error_of_ours() -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_import_and_description_start_nothing() -> None:
+def test_import_and_search_for_java_start_nothing() -> None:
     done = run(
-        "import sys\n"
+        "import pathlib, sys\n"
         "from rag_lab.retrieval import bm25, jvm, lucene\n"
-        "found = jvm.describe()\n"
+        "found, lucene_found = jvm.find_java(), jvm.lucene_version()\n"
         "assert 'jnius' not in sys.modules and 'pyserini.search' not in sys.modules\n"
-        "assert not found.running and found.lucene and found.anserini\n"
+        "assert lucene_found\n"
         "jvm.start()\n"
-        "again = jvm.describe()\n"
-        "assert again.running and again.java.split('.')[0] == found.java.split('.')[0], (found, again)\n"
-        "assert (again.origin, again.vector_module) == (found.origin, found.vector_module), (found, again)\n"
+        "system = jvm.java_class('java.lang.System')\n"
+        "assert system.getProperty('java.version').split('.')[0] == found.version.split('.')[0], found\n"
+        "assert pathlib.Path(system.getProperty('java.home')).samefile(found.home), found\n"
+        "module = jvm.java_class('java.lang.ModuleLayer').boot().findModule(jvm.VECTOR_MODULE)\n"
+        "assert module.isPresent() == found.vector_module, found\n"
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 

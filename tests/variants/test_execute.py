@@ -223,3 +223,19 @@ def test_candidates_keep_every_contributing_rank(house, ask, store) -> None:
     for candidate in found:
         expected = sum(1 / (60 + rank) for rank in by_chunk[candidate.chunk.chunk_id])
         assert candidate.fused_score == pytest.approx(expected, abs=1e-11)
+
+
+def test_gold_evidence_judged_anew_is_not_read_from_an_earlier_judgment(house, ask, store) -> None:
+    requests = [ask()]
+    readable = np.flatnonzero(house.snapshot.scopes(requests).rows(0))[:2].tolist()
+    for row in readable:
+        batch = house.batch(requests, store, gold=[[row]])
+        state = run_variant(load_variant("gold_context"), batch, Budget(), Memory())
+        assert state.ranking is not None
+        assert state.ranking.chunk.tolist() == [row]
+
+
+def test_retrieval_alone_has_no_answers(house, ask, store) -> None:
+    batch = house.batch([ask()], store)
+    assert not run_variant(load_variant("x", ["bm25"]), batch, Budget(), Memory()).answers
+    assert run_variant(load_variant("bm25"), batch, Budget(), Memory()).answers

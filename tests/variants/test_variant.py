@@ -35,6 +35,12 @@ def test_what_a_variant_needs_follows_from_its_stages() -> None:
         (["assemble", "generate"], "nothing retrieves"),
         ([], "must be a list of stages"),
         ("bm25", "must be a list of stages"),
+        ([{"bm25": {"k1": float("inf")}}], r"variants\.x\[1\]\.bm25\.k1: .*finite"),
+        ([{"bm25": {"depth": 10**25}}], r"variants\.x\[1\]\.bm25\.depth"),
+        (["bm25", "dense", {"rrf": {"weights": {"bm52": 2}}}], r"x\.rrf\.weights: no channel named 'bm52'"),
+        (["bm25", "dense", {"rrf": {"weights": {"bm25": -1}}}], r"rrf\.weights\.bm25: .*greater than or equal to 0"),
+        (["bm25", "dense", {"rrf": {"weights": {"bm25": 0, "dense": 0}}}], "every channel weighs 0"),
+        (["bm25", "generate"], "'generate' would see nothing of what is retrieved"),
         ([{"bm25": {}, "dense": {}}], r"variants\.x\[1\]: must be one stage"),
         ([7], r"variants\.x\[1\]: must be one stage"),
     ],
@@ -47,3 +53,9 @@ def test_bad_stages_name_variant_stage_and_field(stages: object, message: str) -
 def test_an_unknown_name_lists_the_known() -> None:
     with pytest.raises(RagLabError, match="'magic' is unknown; known are bm25, dense, hybrid"):
         load_variant("magic")
+
+
+@pytest.mark.parametrize("name", ["", "../evil", "a/b", "bm25@context_tokens=50", "x" * 65, "line\nbreak"])
+def test_a_name_that_cannot_name_files_is_refused(name: str) -> None:
+    with pytest.raises(RagLabError, match="is no name for a variant"):
+        load_variant(name, ["bm25"])
