@@ -27,8 +27,10 @@ from rag_lab.contracts import (
     RagLabError,
     Request,
 )
+from rag_lab.corpus.chunk_table import ChunkTable
 from rag_lab.corpus.chunking import load_chunker
-from rag_lab.corpus.snapshot import ChunkTable, Snapshot, publish
+from rag_lab.corpus.publishing import publish
+from rag_lab.corpus.snapshot import Snapshot
 from rag_lab.datasets.times import parse_instant
 from rag_lab.definition import MAIN, Experiment
 from rag_lab.generation import load_generator

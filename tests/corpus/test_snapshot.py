@@ -9,7 +9,7 @@ import pytest
 
 from rag_lab.contracts import Acl, Document, Principal, RagLabError, Request
 from rag_lab.corpus.chunking import Whole, Window
-from rag_lab.corpus.snapshot import documents_digest, publish
+from rag_lab.corpus.publishing import documents_digest, publish
 from rag_lab.store import Store, verify
 
 DOCUMENTS = [
@@ -112,9 +112,9 @@ def test_a_wrong_shape_of_vectors_is_refused(tmp_path: Path, hash_encoder) -> No
 
 
 def test_an_interrupted_encoding_goes_on(tmp_path: Path, hash_encoder, monkeypatch: pytest.MonkeyPatch) -> None:
-    from rag_lab.corpus import snapshot
+    from rag_lab.corpus import publishing
 
-    monkeypatch.setattr(snapshot, "ENCODING_BLOCK", 2)
+    monkeypatch.setattr(publishing, "ENCODING_BLOCK", 2)
     documents = [Document(f"d{i}", f"text {i}", acl=Acl(public=True)) for i in range(7)]
     store, sizes = Store(tmp_path), []
 

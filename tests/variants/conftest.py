@@ -14,7 +14,8 @@ import pytest
 from rag_lab.budgets import Prices
 from rag_lab.contracts import Acl, Document, Principal, Request
 from rag_lab.corpus.chunking import Whole
-from rag_lab.corpus.snapshot import Snapshot, publish
+from rag_lab.corpus.publishing import publish
+from rag_lab.corpus.snapshot import Snapshot
 from rag_lab.generation.extractive import ExtractiveReader
 from rag_lab.retrieval.encoders import embed_queries
 from rag_lab.store import Store, digest
