@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -80,6 +80,10 @@ class Scores:
         """The figure over all questions; 0 when none counts."""
         total = float(self.denominator.sum())
         return float(self.numerator.sum()) / total if total else 0.0
+
+    def with_zero(self, where: BoolArray) -> Scores:
+        """The same scores with those of some questions ``[n]`` counted as 0, say of those over budget."""
+        return replace(self, numerator=np.where(where, 0.0, self.numerator))
 
 
 @dataclass(frozen=True, eq=False)

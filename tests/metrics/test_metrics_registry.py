@@ -111,6 +111,11 @@ def test_differences_of_several_variants() -> None:
         differences(base, [scores("EM", [1] * 6, [True] * 6)], ids)
 
 
+def test_scores_with_some_questions_counted_as_zero() -> None:
+    one = scores("EM", [1, 1, 0], [True] * 3)
+    assert one.with_zero(np.array([True, False, False])).value == pytest.approx(1 / 3)
+
+
 def test_metrics_import_nothing_heavy() -> None:
     code = "import sys, rag_lab.metrics, rag_lab.metrics.summary; print([m for m in %r if m in sys.modules])"
     heavy = ["pytrec_eval", "pandas", "torch", "scipy", "matplotlib", "transformers"]
