@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: run test lint notebooks lab clean
+.PHONY: run test lab clean
 
 run: $(READY)
 	$(BIN)/rag-lab run experiments/quickstart.yaml

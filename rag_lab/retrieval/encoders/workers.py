@@ -33,6 +33,6 @@ def _use_one_thread() -> None:
 
 def _openmp() -> Any:
     """The OpenMP libraries loaded by now."""
-    from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped,unused-ignore]
+    from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController().select(user_api="openmp")
