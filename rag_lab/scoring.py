@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,7 +30,7 @@ from rag_lab.metrics.funnel import Collection, Passed, funnel, shares
 from rag_lab.metrics.ranking import ranked_documents
 from rag_lab.metrics.scores import Scores, state_of
 from rag_lab.metrics.stats import holm
-from rag_lab.metrics.summary import Settings, differences, summarise
+from rag_lab.metrics.summary import Difference, Settings, differences, summarise
 from rag_lab.results import frame
 from rag_lab.variants import BASELINES
 from rag_lab.variants.retrieve import NEIGHBOURS
@@ -204,7 +204,11 @@ class Scorer:
                     continue
                 found = differences(base, [one.scores[name] for one in others], self.query_ids, None, self.settings)
                 adjusted = holm([difference.p for difference in found])
-                for one, difference, p_holm in zip(others, found, adjusted, strict=True):
+                within = self._differences_within_budget(mine[baseline], others, name) or found
+                adjusted_within = holm([difference.p for difference in within])
+                for one, difference, p_holm, inside, p_inside in zip(
+                    others, found, adjusted, within, adjusted_within, strict=True
+                ):
                     rows.append(
                         {
                             "baseline": baseline,
@@ -219,9 +223,23 @@ class Scorer:
                             "effect": difference.effect,
                             "n": difference.n,
                             "note": difference.note,
+                            "delta_within": inside.delta,
+                            "ci_low_within": inside.low,
+                            "ci_high_within": inside.high,
+                            "p_holm_within": float(p_inside),
                         }
                     )
         return rows
+
+    def _differences_within_budget(self, base: Judged, others: Sequence[Judged], name: str) -> list[Difference]:
+        """The differences with questions over budget counted as 0 on either side; empty when none went over."""
+        if not any(one.over.any() for one in (base, *others)):
+            return []
+        first, *rest = (
+            replace(one.scores[name], numerator=np.where(one.over, 0.0, one.scores[name].numerator))
+            for one in (base, *others)
+        )
+        return differences(first, rest, self.query_ids, None, self.settings)
 
     def _question_rows(self, one: Judged) -> list[dict[str, Any]]:
         return [

@@ -155,8 +155,8 @@ def _cap_axis(results: Results, selection: Selection) -> tuple[list[float], list
 
 
 def draw_cost(results: Results, selection: Selection) -> Any:
-    """The last headline metric against mean use, a panel for each resource; lines join the budgets of a variant."""
-    metric, shown = selection.headline[-1], costs(results, selection)
+    """The outcome against mean use, a panel for each resource; lines join the budgets of a variant."""
+    metric, shown = selection.outcome, costs(results, selection)
     rows = scores(results)
     use = {
         (str(r["variant"]), str(r["budget"]), str(r["resource"])): r["mean"]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from rag_lab.reports.blocks import Block, Cell, Column, Figure, Paragraph, Section, Table, Tone, cell
 from rag_lab.reports.notes import score_notes
 from rag_lab.reports.numbers import count, interval, known, p_value, score, signed
-from rag_lab.reports.selection import Selection, comparisons, decided, families, scores
+from rag_lab.reports.selection import Selection, comparisons, decided, families, scores, within_budget
 from rag_lab.reports.verdict import SMALL_N
 
 if TYPE_CHECKING:
@@ -183,6 +183,9 @@ def _comparison(row: dict[Any, Any], metric: str, several: bool, selection: Sele
     verdict = VERDICTS[sense] if known(row["delta"]) else "not comparable"
     remarks = ["a bound"] if row["variant"] in selection.bounds else []
     remarks += [str(row["note"])] if row["note"] else []
+    inside = within_budget(row)
+    if known(inside["delta"]) and decided(inside, selection.alpha) != sense:
+        remarks.append(f"within the budget {VERDICTS[decided(inside, selection.alpha)]}")
     tone: Tone = "good" if sense > 0 else "bad" if sense < 0 else "muted"
     return (
         cell(metric),

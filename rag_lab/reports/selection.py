@@ -61,6 +61,12 @@ class Selection:
         return others[-1] if others else self.baseline
 
     @property
+    def outcome(self) -> str:
+        """The headline metric furthest down the pipeline, the primary one first: what cost is set against."""
+        place = {metric: i for i, family in enumerate(FAMILIES.values()) for metric in family}
+        return max(self.headline, key=lambda metric: place.get(metric, -1))
+
+    @property
     def reference(self) -> str:
         """The budget of all that is shown at one budget only: the main one, else the largest."""
         return MAIN if MAIN in self.budgets else self.budgets[-1]
@@ -171,6 +177,11 @@ def decided(row: dict[str, Any], alpha: float) -> int:
     if not all(known(row.get(name)) for name in ("delta", "ci_low", "ci_high", "p_holm")) or row["p_holm"] >= alpha:
         return 0
     return 1 if row["ci_low"] > 0 else -1 if row["ci_high"] < 0 else 0
+
+
+def within_budget(row: dict[str, Any]) -> dict[str, Any]:
+    """A row of the comparisons as it is with the questions over budget counted as 0."""
+    return row | {name: row.get(f"{name}_within") for name in ("delta", "ci_low", "ci_high", "p_holm")}
 
 
 def _primary(results: Results, ordered: list[str]) -> str:

@@ -105,7 +105,7 @@ def quality_section(results: Results, selection: Selection) -> Section:
     if not shown:
         text = "All variants used the same amount of every resource, so there is nothing to trade off."
         return Section("Quality against cost", "cost", (Paragraph(text),))
-    metric = selection.headline[-1]
+    metric = selection.outcome
     joined = " A line joins the budgets of one variant." if selection.sweep else ""
     figure = Figure(
         "cost",

@@ -119,7 +119,7 @@ def _state_lines(
 ) -> list[Line]:
     """Questions that were abstained from or failed, as the headline metric on answers counts them."""
     rows = scores(results)
-    metric = selection.headline[-1]
+    metric = selection.outcome
     found = {(v, b): row[column] for (v, b, m), row in rows.items() if m == metric}
     return _count_lines(selection, f"questions {what}", found, budgets)
 

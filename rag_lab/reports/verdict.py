@@ -9,14 +9,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rag_lab.reports.numbers import interval, known, listed, p_clause, plural, score, signed
-from rag_lab.reports.selection import Selection, comparisons, decided, scores
+from rag_lab.reports.selection import FAMILIES, Selection, comparisons, decided, scores, within_budget
 
 if TYPE_CHECKING:
     from rag_lab.results import Results
 
 SMALL_N = 30
 HEADLINE = 118  # characters that two lines of the report's largest type hold
-ANSWERS = ("Correct", "F1", "EM")
+ANSWERS = FAMILIES["Answers"]
+BY_THE_GENERATOR = (*ANSWERS, *FAMILIES["Citations"], *FAMILIES["Abstention"])
 
 Rows = dict[tuple[str, str, str], dict[str, Any]]
 Senses = dict[str, int | None]
@@ -39,7 +40,7 @@ def sentences(results: Results, selection: Selection) -> tuple[str, ...]:
     if not judged:
         return (_alone(values, selection), *_bounds(values, selection))
     found = [text for _, text in judged]
-    headline = _headline(rows, values, selection, [metric for metric, _ in judged], len(found[0]))
+    headline = _headline(rows, selection, [metric for metric, _ in judged], len(found[0]))
     if headline:
         found.insert(0, headline)
     return (*found, *_bounds(values, selection))
@@ -53,23 +54,32 @@ def _order(selection: Selection) -> tuple[str, ...]:
 # --- in short -------------------------------------------------------------------------------------------------------
 
 
-def _headline(rows: Rows, values: Rows, selection: Selection, metrics: list[str], length: int) -> str:
+def _headline(rows: Rows, selection: Selection, metrics: list[str], length: int) -> str:
     """The verdict in two lines, with answers if there is room; empty when a first sentence of `length` will do."""
-    first, reserved = metrics[0], _reserved(rows, values, selection, metrics[0])
+    first, reserved = metrics[0], _reserved(rows, selection, metrics[0])
     primary = f"{_in_short(rows, selection, first)} on {first}{reserved}"
     if len(metrics) > 1 and metrics[1] in ANSWERS:
-        answers = _in_short(rows, selection, metrics[1]) + _reserved(rows, values, selection, metrics[1])
+        answers = _in_short(rows, selection, metrics[1]) + _reserved(rows, selection, metrics[1])
         text = f"{primary}; on {metrics[1]}, {answers}{_here(rows, selection, metrics[:2])}."
         if len(text) <= HEADLINE:
             return _capital(text)
     return "" if length <= HEADLINE else _capital(_on_primary(rows, selection, primary, first))
 
 
-def _reserved(rows: Rows, values: Rows, selection: Selection, metric: str) -> str:
-    """The variants whose verdict turns over once questions beyond the budget count as 0."""
-    senses = _senses(rows, selection, metric, selection.reference)
-    turned = [v for v, sense in senses.items() if sense and _turned(values, selection, v, metric)]
+def _reserved(rows: Rows, selection: Selection, metric: str) -> str:
+    """The variants whose verdict is another one once questions beyond the budget count as 0."""
+    turned = _turned(rows, selection, metric)
     return f", but not within the budget ({listed(turned)})" if turned else ""
+
+
+def _turned(rows: Rows, selection: Selection, metric: str) -> list[str]:
+    return [
+        variant
+        for variant, sense in _senses(rows, selection, metric, selection.reference).items()
+        if sense is not None
+        and known((inside := within_budget(rows[(variant, selection.reference, metric)]))["delta"])
+        and decided(inside, selection.alpha) != sense
+    ]
 
 
 def _on_primary(rows: Rows, selection: Selection, primary: str, metric: str) -> str:
@@ -79,9 +89,11 @@ def _on_primary(rows: Rows, selection: Selection, primary: str, metric: str) -> 
         return text
     senses = _senses(rows, selection, metric, selection.reference).values()
     better, worse = (sum(sense == s for sense in senses) for s in (1, -1))
+    turned = len(_turned(rows, selection, metric))
     return (
         f"Of {len(senses)} variants, {better} {'beats' if better == 1 else 'beat'} {selection.baseline} on {metric}, "
-        f"{worse} {'falls' if worse == 1 else 'fall'} short of it."
+        f"{worse} {'falls' if worse == 1 else 'fall'} short of it"
+        f"{f'; within the budget, {turned} of these verdicts differ' if turned else ''}."
     )
 
 
@@ -167,13 +179,14 @@ def _clauses(rows: Rows, values: Rows, selection: Selection, metric: str) -> lis
     told: list[str] = []
     for variant in (*better, *worse):
         unit = "" if told else f" {metric}"
-        told.append(_decided(variant, found[variant], selection, unit) + _turned(values, selection, variant, metric))
+        told.append(_decided(variant, found[variant], selection, unit))
     undecided = {v: row for v, row in found.items() if senses[v] == 0}
     if undecided:
         told.append(_undecided(undecided, selection, metric))
     missing = [v for v, sense in senses.items() if sense is None]
     if missing:
         told.append(f"{listed(missing)} cannot be compared with {selection.baseline} on {metric}")
+    told += [_within(v, found[v], values, selection, metric) for v in _turned(rows, selection, metric)]
     return told
 
 
@@ -199,17 +212,16 @@ def _certainty(row: dict[str, Any], selection: Selection) -> str:
     return p_clause(row["p_holm"], selection.alpha) + few
 
 
-def _turned(values: Rows, selection: Selection, variant: str, metric: str) -> str:
-    """Say so when the order of the two turns over once questions beyond the budget count as 0."""
-    one, other = (values.get((v, selection.reference, metric)) for v in (variant, selection.baseline))
-    if one is None or other is None:
-        return ""
-    as_it_came = one["value"] - other["value"]
-    within = one["value_within_budget"] - other["value_within_budget"]
-    if not known(within) or as_it_came * within > 0 or as_it_came == within:
-        return ""
-    pair = f"{score(one['value_within_budget'])} against {score(other['value_within_budget'])}"
-    return f" as it came, but with questions beyond the budget counted as 0 it is {pair}"
+def _within(variant: str, row: dict[str, Any], values: Rows, selection: Selection, metric: str) -> str:
+    """The other verdict on a variant when questions beyond the budget count as 0."""
+    inside = within_budget(row)
+    verb = {1: "beats", -1: "falls short of", 0: "is not distinguishable from"}[decided(inside, selection.alpha)]
+    pair = (values.get((v, selection.reference, metric), {}) for v in (variant, selection.baseline))
+    means = " against ".join(score(found.get("value_within_budget")) for found in pair)
+    return (
+        f"but with questions beyond the budget counted as 0, {variant} {verb} {selection.baseline} on {metric} "
+        f"({means}, {_certainty(inside, selection)})"
+    )
 
 
 def _alone(values: Rows, selection: Selection) -> str:
@@ -217,11 +229,13 @@ def _alone(values: Rows, selection: Selection) -> str:
     if row is None or not known(row["value"]):
         return "Nothing was measured that could be compared."
     size = f"{selection.primary} {score(row['value'])} {interval(row['ci_low'], row['ci_high'])}"
+    if len(selection.contenders) > 1:
+        return f"{selection.baseline}: {size}. No other variant could be compared with it."
     return f"{selection.baseline}: {size}. There is no other variant to compare it with."
 
 
 def _bounds(values: Rows, selection: Selection) -> list[str]:
-    metric, budget = selection.headline[-1], selection.reference
+    metric, budget = selection.outcome, selection.reference
     parts = []
     for variant, phrase in (
         ("no_retrieval", "without retrieval"),
@@ -232,4 +246,5 @@ def _bounds(values: Rows, selection: Selection) -> list[str]:
             parts.append(f"{score(row['value'])} {phrase}")
     if not parts:
         return []
-    return [f"For scale: the same generator reaches {metric} " + " and ".join(parts) + selection.where(budget) + "."]
+    reaches = f"the same generator reaches {metric}" if metric in BY_THE_GENERATOR else f"{metric} is"
+    return [f"For scale: {reaches} {' and '.join(parts)}{selection.where(budget)}."]

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from rag_lab.contracts import RESOURCES
-from rag_lab.results import Results
+from rag_lab.results import COLUMNS, Results
 
 HOSTILE_ANSWER = "<script>alert(1)</script> a|b \\| c\n` x` **approved** ` [go](javascript:alert(1))"
 HOSTILE_QUERY = "=1+1"
@@ -132,6 +132,7 @@ def example(
             }
         ],
         provenance={
+            "key": "5f3a9c0d7be1420f8a6d1c3e5b7f90a1",
             "code_version": "0.1.0+g1234abc",
             "started": "2025-01-02T03:04:05+00:00",
             "finished": "2025-01-02T03:07:41+00:00",
@@ -236,21 +237,8 @@ def _comparisons(
                 effect = mean / max(float(delta.std()), 1e-9)
                 low, high, p_holm = mean - half, mean + half, min(1.0, p * 4)
                 rows.append(("bm25", variant, budget, metric, mean, low, high, p, p_holm, effect, len(delta), ""))
-    columns = [
-        "baseline",
-        "variant",
-        "budget",
-        "metric",
-        "delta",
-        "ci_low",
-        "ci_high",
-        "p",
-        "p_holm",
-        "effect",
-        "n",
-        "note",
-    ]
-    return pd.DataFrame(rows, columns=columns)
+    columns = list(COLUMNS["comparisons"])
+    return pd.DataFrame(rows, columns=columns[:12]).reindex(columns=columns)
 
 
 def _budget_use(variants: tuple[str, ...], budgets: tuple[str, ...]) -> pd.DataFrame:

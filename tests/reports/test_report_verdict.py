@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from example_results import example
 
+from rag_lab.reports.scoring import comparison_table
 from rag_lab.reports.selection import decided, families, select
 from rag_lab.reports.verdict import HEADLINE, sentences
 from rag_lab.results import Results, frame
@@ -70,16 +71,79 @@ def test_what_cannot_be_compared_is_said() -> None:
     assert found.endswith("hybrid cannot be compared with bm25 on nDCG@10.")
 
 
-def test_a_claim_that_the_budget_turns_over_is_qualified() -> None:
-    results = _results(dense={})
+INSIDE_UNDECIDED = {"delta_within": 0.001, "ci_low_within": -0.05, "ci_high_within": 0.05, "p_holm_within": 0.9}
+INSIDE_WORSE = {"delta_within": -0.4, "ci_low_within": -0.5, "ci_high_within": -0.3, "p_holm_within": 0.0002}
+INSIDE_THE_SAME = {"delta_within": 0.03, "ci_low_within": 0.01, "ci_high_within": 0.05, "p_holm_within": 0.01}
+
+
+def _over_budget(inside: dict[str, Any], row: dict[str, Any], within: float) -> Results:
+    results = _results(dense={**row, **inside})
     everything = results.metrics["group"] == "all"
-    for variant, value, within in (("bm25", 0.5, 0.5), ("dense", 0.539, 0.45)):
+    for variant, value, counted in (("bm25", 0.5, 0.5), ("dense", 0.539, within)):
         chosen = everything & (results.metrics["variant"] == variant)
-        results.metrics.loc[chosen, ["value", "value_within_budget"]] = [value, within]
-    assert _verdict(results).endswith(
-        "as it came, but with questions beyond the budget counted as 0 it is 0.450 against 0.500."
+        results.metrics.loc[chosen, ["value", "value_within_budget"]] = [value, counted]
+    return results
+
+
+def test_a_claim_that_the_budget_turns_over_is_qualified() -> None:
+    results = _over_budget(INSIDE_UNDECIDED, {}, 0.501)
+    assert _headline(results) == "dense beats bm25 on nDCG@10, but not within the budget (dense)."
+    assert _verdict(results) == (
+        "dense beats bm25 by 0.039 nDCG@10 [0.020, 0.058], p_holm 0.003; but with questions beyond the budget counted "
+        "as 0, dense is not distinguishable from bm25 on nDCG@10 (0.501 against 0.500, p_holm 0.900)."
     )
     assert _headline(results) == "dense beats bm25 on nDCG@10, but not within the budget (dense)."
+
+
+def test_a_loss_that_only_the_budget_shows_is_told() -> None:
+    undecided = {"delta": 0.01, "ci_low": -0.1, "ci_high": 0.1, "p_holm": 0.8}
+    results = _over_budget(INSIDE_WORSE, undecided, 0.1)
+    assert "not within the budget (dense)" in _headline(results)
+    assert _verdict(results).endswith(
+        "; but with questions beyond the budget counted as 0, dense falls short of bm25 on nDCG@10 (0.100 against "
+        "0.500, p_holm < 0.001)."
+    )
+    remarks = [cell.aside for row in comparison_table(results, select(results), ("nDCG@10",), "").rows for cell in row]
+    assert "(within the budget worse)" in remarks
+
+
+def test_the_same_verdict_within_the_budget_needs_no_words() -> None:
+    results = _over_budget(INSIDE_THE_SAME, {}, 0.53)
+    assert "budget" not in " ".join(sentences(results, select(results)))
+
+
+def test_a_headline_of_counts_keeps_what_the_budget_turns_over() -> None:
+    names = [f"a_rather_long_name_{i}" for i in range(12)]
+    results = _compared({"nDCG@10": {name: INSIDE_UNDECIDED if i < 2 else {} for i, name in enumerate(names)}})
+    assert sentences(results, select(results))[0].endswith("; within the budget, 2 of these verdicts differ.")
+
+
+def test_several_variants_without_a_comparison_are_not_called_one() -> None:
+    results = example(n=60, variants=("bm25", "dense"))
+    results.comparisons = frame("comparisons", [])
+    assert "No other variant could be compared with it." in _headline(results)
+
+
+@pytest.mark.parametrize(
+    ("metrics", "scale"),
+    [
+        (["Correct"], "the same generator reaches Correct"),
+        (["F1", "Recall@100"], "the same generator reaches F1"),
+        (["AssembledRecall"], "the same generator reaches Correct"),
+        (["CitationRecall"], "the same generator reaches CitationRecall"),
+    ],
+)
+def test_the_scale_is_on_what_the_generator_does(metrics: list[str], scale: str) -> None:
+    results = example(n=60)
+    results.experiment["metrics"] = metrics
+    assert f"For scale: {scale}" in " ".join(sentences(results, select(results)))
+
+
+def test_without_a_generator_none_is_named() -> None:
+    results = example(n=60, generation=False)
+    said = " ".join(sentences(results, select(results)))
+    assert "For scale: nDCG@10 is" in said
+    assert "generator" not in said
 
 
 def test_one_variant_alone_is_not_compared() -> None:
