@@ -16,7 +16,7 @@ STAGES = {
     "ingest": "in no chunk",
     "scope": "not allowed or not in force",
     "candidates": "not retrieved",
-    "cut": "lost in fusion or reranking",
+    "cut": "retrieved, ranked too low",
     "assembly": "left out of the context",
     "generation": "in context, not answered right",
     "citation": "answer right, not cited",
