@@ -186,7 +186,9 @@ def _clauses(rows: Rows, values: Rows, selection: Selection, metric: str) -> lis
     missing = [v for v, sense in senses.items() if sense is None]
     if missing:
         told.append(f"{listed(missing)} cannot be compared with {selection.baseline} on {metric}")
-    told += [_within(v, found[v], values, selection, metric) for v in _turned(rows, selection, metric)]
+    if turned := _turned(rows, selection, metric):
+        inside = ", ".join(_within(v, found[v], values, selection, metric) for v in turned)
+        told.append(f"but with questions beyond the budget counted as 0, on {metric} {inside}")
     return told
 
 
@@ -218,10 +220,7 @@ def _within(variant: str, row: dict[str, Any], values: Rows, selection: Selectio
     verb = {1: "beats", -1: "falls short of", 0: "is not distinguishable from"}[decided(inside, selection.alpha)]
     pair = (values.get((v, selection.reference, metric), {}) for v in (variant, selection.baseline))
     means = " against ".join(score(found.get("value_within_budget")) for found in pair)
-    return (
-        f"but with questions beyond the budget counted as 0, {variant} {verb} {selection.baseline} on {metric} "
-        f"({means}, {_certainty(inside, selection)})"
-    )
+    return f"{variant} {verb} {selection.baseline} ({means}, {_certainty(inside, selection)})"
 
 
 def _alone(values: Rows, selection: Selection) -> str:

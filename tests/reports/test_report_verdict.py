@@ -90,7 +90,7 @@ def test_a_claim_that_the_budget_turns_over_is_qualified() -> None:
     assert _headline(results) == "dense beats bm25 on nDCG@10, but not within the budget (dense)."
     assert _verdict(results) == (
         "dense beats bm25 by 0.039 nDCG@10 [0.020, 0.058], p_holm 0.003; but with questions beyond the budget counted "
-        "as 0, dense is not distinguishable from bm25 on nDCG@10 (0.501 against 0.500, p_holm 0.900)."
+        "as 0, on nDCG@10 dense is not distinguishable from bm25 (0.501 against 0.500, p_holm 0.900)."
     )
     assert _headline(results) == "dense beats bm25 on nDCG@10, but not within the budget (dense)."
 
@@ -100,7 +100,7 @@ def test_a_loss_that_only_the_budget_shows_is_told() -> None:
     results = _over_budget(INSIDE_WORSE, undecided, 0.1)
     assert "not within the budget (dense)" in _headline(results)
     assert _verdict(results).endswith(
-        "; but with questions beyond the budget counted as 0, dense falls short of bm25 on nDCG@10 (0.100 against "
+        "; but with questions beyond the budget counted as 0, on nDCG@10 dense falls short of bm25 (0.100 against "
         "0.500, p_holm < 0.001)."
     )
     remarks = [cell.aside for row in comparison_table(results, select(results), ("nDCG@10",), "").rows for cell in row]
