@@ -455,7 +455,7 @@ class Encoder(Protocol):
         """Unit vectors, ``[n, dimension]``."""
         ...
 
-    def encode_passages(self, texts: Sequence[str], progress: bool = False) -> npt.NDArray[np.float32]:
+    def encode_passages(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
         """Unit vectors, ``[n, dimension]``."""
         ...
 

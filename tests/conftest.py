@@ -50,7 +50,7 @@ class HashEncoder:
     def encode_queries(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
         return self._encode(texts)
 
-    def encode_passages(self, texts: Sequence[str], progress: bool = False) -> npt.NDArray[np.float32]:
+    def encode_passages(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
         return self._encode(texts)
 
     def count_tokens(self, texts: Sequence[str]) -> IntArray:

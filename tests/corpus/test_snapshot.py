@@ -40,7 +40,7 @@ def test_the_same_input_is_the_same_snapshot_and_costs_nothing(tmp_path: Path, h
     first = publish(store, DOCUMENTS, Whole(), encoder=hash_encoder, factories=["Flat"])
 
     class Broken(type(hash_encoder)):
-        def encode_passages(self, texts, progress=False):
+        def encode_passages(self, texts):
             raise AssertionError("encoded again")
 
     again = publish(store, list(reversed(DOCUMENTS)), Whole(), encoder=Broken(), factories=["Flat"])
@@ -104,11 +104,19 @@ def test_a_snapshot_older_than_the_freshness_bound_is_refused(tmp_path: Path) ->
 
 def test_a_wrong_shape_of_vectors_is_refused(tmp_path: Path, hash_encoder) -> None:
     class Short(type(hash_encoder)):
-        def encode_passages(self, texts, progress=False):
+        def encode_passages(self, texts):
             return super().encode_passages(texts)[:-1]
 
     with pytest.raises(RagLabError, match=r"gave vectors of shape \(2, 32\) for 3 chunks"):
         publish(Store(tmp_path), DOCUMENTS, Whole(), encoder=Short(), factories=["Flat"])
+
+
+def test_progress_goes_to_standard_error(tmp_path: Path, hash_encoder, capsys, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    publish(Store(tmp_path), DOCUMENTS, Whole(), encoder=hash_encoder, factories=["Flat"], progress=True)
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "encoding passages" in captured.err
 
 
 def test_an_interrupted_encoding_goes_on(tmp_path: Path, hash_encoder, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,7 +127,7 @@ def test_an_interrupted_encoding_goes_on(tmp_path: Path, hash_encoder, monkeypat
     store, sizes = Store(tmp_path), []
 
     class Stopped(type(hash_encoder)):
-        def encode_passages(self, texts, progress=False):
+        def encode_passages(self, texts):
             sizes.append(len(texts))
             if len(sizes) == 3:
                 raise KeyboardInterrupt

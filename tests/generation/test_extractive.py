@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -253,7 +254,7 @@ class TopicEncoder:
     def encode_queries(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
         return self._vectors(texts)
 
-    def encode_passages(self, texts: Sequence[str], progress: bool = False) -> npt.NDArray[np.float32]:
+    def encode_passages(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
         self.encoded.extend(texts)
         return self._vectors(texts)
 
@@ -364,7 +365,7 @@ def test_the_quoted_sentence_of_the_gold_paragraph_holds_the_answer(shared_data:
 
 def test_the_time_of_encoding_is_charged_to_whoever_uses_a_text(hash_encoder) -> None:
     class Slow(type(hash_encoder)):
-        def encode_passages(self, texts, progress=False):
+        def encode_passages(self, texts):
             time.sleep(0.02 * len(texts))
             return super().encode_passages(texts)
 
@@ -374,3 +375,11 @@ def test_the_time_of_encoding_is_charged_to_whoever_uses_a_text(hash_encoder) ->
     assert first.outcome == second.outcome
     assert first.ms >= 40
     assert second.ms >= 40
+
+
+@pytest.mark.parametrize("options", [{"threshold": "high"}, {"encoder": 5}, {"idf": 0.5}])
+def test_an_option_of_the_wrong_type_is_refused(options: dict[str, Any]) -> None:
+    from rag_lab.generation import load_generator
+
+    with pytest.raises(RagLabError, match="generator extractive: "):
+        load_generator("extractive", **options)

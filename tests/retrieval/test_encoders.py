@@ -362,14 +362,6 @@ def test_batches_are_longest_first_and_within_the_budget():
     assert length_batches([], 8) == []
 
 
-def test_progress_goes_to_standard_error(minilm, capsys, monkeypatch):
-    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
-    minilm.encode_passages(["a", "b"], progress=True)
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert "Encoding passages" in captured.err
-
-
 def test_fast_precision_reads_the_processors_flags(tmp_path):
     file = tmp_path / "cpuinfo"
     file.write_text("processor : 0\nflags\t\t: fpu avx512f avx512_bf16\n")

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from rag_lab.contracts import IntArray, RagLabError, Span, batches
-from rag_lab.progress import progress_bar
 from rag_lab.retrieval.encoders.recipe import Recipe, files_digest
 from rag_lab.retrieval.encoders.texts import VectorArray, encode_distinct
 from rag_lab.retrieval.encoders.tokens import TokenMap
@@ -55,21 +54,16 @@ class E5Encoder:
 
     def encode_queries(self, texts: Sequence[str]) -> VectorArray:
         """Unit vectors, ``[n, 384]``."""
-        return self._encode(texts, self._engine.query, False)
+        return self._encode(texts, self._engine.query)
 
-    def encode_passages(self, texts: Sequence[str], progress: bool = False) -> VectorArray:
+    def encode_passages(self, texts: Sequence[str]) -> VectorArray:
         """Unit vectors, ``[n, 384]``."""
-        return self._encode(texts, self._engine.passage, progress)
+        return self._encode(texts, self._engine.passage)
 
-    def _encode(self, texts: Sequence[str], engine: Callable[[list[str]], VectorArray], progress: bool) -> VectorArray:
+    def _encode(self, texts: Sequence[str], engine: Callable[[list[str]], VectorArray]) -> VectorArray:
         def encode(distinct: list[str]) -> VectorArray:
             calls = [distinct[part] for part in batches(len(distinct), TEXTS_A_CALL)]
-            vectors: list[VectorArray] = []
-            with progress_bar("Encoding passages", len(distinct), progress) as advance:
-                for part in each_on_one_thread(engine, calls):
-                    vectors.append(part)
-                    advance(len(part))
-            return np.concatenate(vectors)
+            return np.concatenate(list(each_on_one_thread(engine, calls)))
 
         return encode_distinct(texts, encode, self.name, self.dimension)
 

@@ -19,6 +19,7 @@ class Embeddings:
 
     @property
     def dimension(self) -> int:
+        """Length of each vector."""
         return int(self.vectors.shape[1])
 
     def __len__(self) -> int:
@@ -30,6 +31,6 @@ def embed_queries(encoder: Encoder, texts: Sequence[str]) -> Embeddings:
     return Embeddings(encoder.encode_queries(texts), encoder.name, encoder.version)
 
 
-def embed_passages(encoder: Encoder, texts: Sequence[str], progress: bool = False) -> Embeddings:
+def embed_passages(encoder: Encoder, texts: Sequence[str]) -> Embeddings:
     """Encode `texts` as passages."""
-    return Embeddings(encoder.encode_passages(texts, progress), encoder.name, encoder.version)
+    return Embeddings(encoder.encode_passages(texts), encoder.name, encoder.version)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from rag_lab.contracts import IntArray, RagLabError, Span, batches
-from rag_lab.progress import progress_bar
 from rag_lab.retrieval.encoders.precision import Precision, fast_precision
 from rag_lab.retrieval.encoders.recipe import Recipe, files_digest
 from rag_lab.retrieval.encoders.texts import VectorArray, encode_distinct
@@ -78,20 +77,18 @@ class MiniLMEncoder:
 
         return encode_distinct(texts, encode, self.name, self.dimension)
 
-    def encode_passages(self, texts: Sequence[str], progress: bool = False) -> VectorArray:
+    def encode_passages(self, texts: Sequence[str]) -> VectorArray:
         """Unit vectors, ``[n, 384]``."""
 
         def encode(distinct: list[str]) -> VectorArray:
             model = self._fast
             vectors = np.empty((len(distinct), self.dimension), dtype=np.float32)
-            with progress_bar("Encoding passages", len(distinct), progress) as advance:
-                for block in batches(len(distinct), TEXTS_A_BLOCK):
-                    ids = [encoding.ids for encoding in self._tokenizer.encode_batch_fast(distinct[block])]
-                    groups = length_batches([len(tokens) for tokens in ids], self.batch_tokens)
-                    means = each_on_one_thread(model.mean, ([ids[i] for i in group] for group in groups))
-                    for group, mean in zip(groups, means, strict=True):
-                        vectors[block][group] = mean.numpy()
-                        advance(len(group))
+            for block in batches(len(distinct), TEXTS_A_BLOCK):
+                ids = [encoding.ids for encoding in self._tokenizer.encode_batch_fast(distinct[block])]
+                groups = length_batches([len(tokens) for tokens in ids], self.batch_tokens)
+                means = each_on_one_thread(model.mean, ([ids[i] for i in group] for group in groups))
+                for group, mean in zip(groups, means, strict=True):
+                    vectors[block][group] = mean.numpy()
             return vectors
 
         return encode_distinct(texts, encode, self.name, self.dimension)

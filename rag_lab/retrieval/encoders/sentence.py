@@ -7,16 +7,12 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-
-from rag_lab.contracts import IntArray, RagLabError, Span, batches
-from rag_lab.progress import progress_bar
+from rag_lab.contracts import IntArray, RagLabError, Span
 from rag_lab.retrieval.encoders.recipe import Recipe, bytes_digest
 from rag_lab.retrieval.encoders.texts import VectorArray, encode_distinct
 from rag_lab.retrieval.encoders.tokens import TokenMap
 
 TEXTS_A_BATCH = 32
-TEXTS_A_BLOCK = 1024
 
 
 class SentenceEncoder:
@@ -61,16 +57,11 @@ class SentenceEncoder:
 
         return encode_distinct(texts, encode, self.name, self.dimension)
 
-    def encode_passages(self, texts: Sequence[str], progress: bool = False) -> VectorArray:
+    def encode_passages(self, texts: Sequence[str]) -> VectorArray:
         """Vectors, ``[n, dimension]``."""
 
         def encode(distinct: list[str]) -> VectorArray:
-            vectors = np.empty((len(distinct), self.dimension), dtype=np.float32)
-            with progress_bar("Encoding passages", len(distinct), progress) as advance:
-                for block in batches(len(distinct), TEXTS_A_BLOCK):
-                    vectors[block] = self._encode(self._model.encode_document, distinct[block], self.batch_size)
-                    advance(block.stop - block.start)
-            return vectors
+            return self._encode(self._model.encode_document, distinct, self.batch_size)
 
         return encode_distinct(texts, encode, self.name, self.dimension)
 
