@@ -97,7 +97,9 @@ def _check_names(definition: Experiment) -> None:
     for name, stages in known.items():
         load_variant(name, stages)
     if definition.baseline is not None and definition.baseline not in known:
-        raise RagLabError(f"baseline: '{definition.baseline}' is no variant here; name one of {', '.join(known)}")
+        raise RagLabError(
+            f"baseline: '{definition.baseline}' is not one of the variants; name one of {', '.join(known)}"
+        )
     for name in definition.metrics or ():
         try:
             metric(name)

@@ -102,7 +102,7 @@ def _stated(folder: Path) -> dict[str, Any]:
     try:
         stated = json.loads(path.read_text(encoding="utf-8-sig"))
     except ValueError as error:
-        raise RagLabError(f"{path}: it is no JSON ({error})") from error
+        raise RagLabError(f"{path}: it is not JSON ({error})") from error
     if not isinstance(stated, dict):
         raise RagLabError(f"{path}: it must hold an object")
     return {**lines, **stated}

@@ -77,7 +77,7 @@ def read_hub(address: str, options: Options, otherwise: str = "") -> Collection:
         raise RagLabError(f"columns: {unknown[0]!r} is not understood; it takes documents, queries, qrels and rows")
     for part, names_of in columns.items():
         if not isinstance(names_of, Mapping):
-            raise RagLabError(f"columns.{part}: {names_of!r} is no mapping of roles to column names")
+            raise RagLabError(f"columns.{part}: {names_of!r} is not a mapping of roles to column names")
     hub = _Hub(path, given.get("revision"), address, otherwise)
     configs = hub.configs(path)
     is_tables = "documents" in columns or ("rows" not in columns and {"corpus", "queries"} <= set(configs))

@@ -53,7 +53,7 @@ def read_lines(path: Path) -> Iterator[tuple[int, bytes]]:
 def read_records(path: Path, skipped: list[str] | None = None) -> Iterator[Record]:
     """Records of a JSONL file.
 
-    A line that is no JSON object raises `RagLabError` with its number, or goes to `skipped` where a list is given.
+    A line that is not a JSON object raises `RagLabError` with its number, or goes to `skipped` where a list is given.
     """
     for number, line in read_lines(path):
         try:
@@ -91,9 +91,9 @@ def whole_grade(value: Any) -> int:
     try:
         number = float(value)
     except (TypeError, ValueError):
-        raise ValueError(f"the grade {value!r} is no number") from None
+        raise ValueError(f"the grade {value!r} is not a number") from None
     if not math.isfinite(number) or number != int(number):
-        raise ValueError(f"the grade {value!r} is no whole number")
+        raise ValueError(f"the grade {value!r} is not a whole number")
     return int(number)
 
 

@@ -193,7 +193,7 @@ def _gold_span(record: Record, document_id: str, span: Any, texts: Mapping[str, 
     try:
         start, end = (int(position) for position in span)
     except (TypeError, ValueError):
-        raise RagLabError(f"{record.place}: the gold span {span!r} is no pair of offsets") from None
+        raise RagLabError(f"{record.place}: the gold span {span!r} is not a pair of offsets") from None
     nuls = repairs.nul_positions.get(document_id, ())
     start, end = (position - sum(nul < position for nul in nuls) for position in (start, end))
     length = len(texts[document_id])
@@ -224,7 +224,7 @@ def _rights(record: Record, document_id: str, metadata: Mapping[str, Any]) -> tu
     tenant = metadata.get("tenant") or ""
     public = metadata.get("public")
     if not isinstance(tenant, str):
-        raise RagLabError(f"{place}, field tenant: {tenant!r} is no name")
+        raise RagLabError(f"{place}, field tenant: {tenant!r} is not a name")
     if public is not None and not isinstance(public, bool):
         raise RagLabError(f"{place}, field public: {public!r} is neither true nor false")
     groups = _groups(metadata.get("groups"), place)
@@ -235,7 +235,7 @@ def _groups(value: Any, place: str) -> tuple[str, ...]:
     if value is None:
         return ()
     if not isinstance(value, list | tuple) or not all(isinstance(group, str) and group for group in value):
-        raise RagLabError(f"{place}, field groups: {value!r} is no list of names")
+        raise RagLabError(f"{place}, field groups: {value!r} is not a list of names")
     return tuple(sorted({unicodedata.normalize("NFC", group) for group in value}))
 
 

@@ -24,7 +24,7 @@ def time_zone(name: str) -> ZoneInfo:
     try:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError) as error:
-        raise RagLabError(f"zone: {name!r} is no time zone; give an IANA name such as Europe/Berlin") from error
+        raise RagLabError(f"zone: {name!r} is not a time zone; give an IANA name such as Europe/Berlin") from error
 
 
 def parse_instant(
@@ -59,7 +59,7 @@ def _local(value: Any, field: str) -> date | datetime:
                 return parse(text)
             except ValueError:
                 continue
-    raise RagLabError(f"{field}: {value!r} is no date; write it as 2025-01-31 or 2025-01-31T09:00:00+01:00")
+    raise RagLabError(f"{field}: {value!r} is not a date; write it as 2025-01-31 or 2025-01-31T09:00:00+01:00")
 
 
 def _midnight(day: date, bound: Literal["from", "until"]) -> datetime:

@@ -67,6 +67,7 @@ class DenseIndex:
 
     @property
     def note(self) -> str:
+        """Why another index was built than asked for, empty where it was not."""
         return self.card.note
 
     @property

@@ -172,7 +172,7 @@ def test_what_cannot_be_loaded_is_one_line_and_leaves_nothing(tmp_path):
     [
         ("hf:x/y?split=test", {}, "'split' is not understood"),
         ("hf:x/y", {"corpus": {}}, "columns: 'corpus' is not understood"),
-        ("hf:x/y", {"rows": "question"}, "'question' is no mapping"),
+        ("hf:x/y", {"rows": "question"}, "'question' is not a mapping"),
     ],
 )
 def test_what_is_not_understood_is_named(address, columns, why):

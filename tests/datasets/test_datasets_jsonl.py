@@ -86,9 +86,9 @@ def test_trec_judgments_with_spaces(tmp_path):
 @pytest.mark.parametrize(
     "line, why",
     [
-        (b"q1\td1\thigh", "the grade 'high' is no number"),
-        (b"q1\td1\t0.5", "the grade '0.5' is no whole number"),
-        (b"q1\td1\tnan", "the grade 'nan' is no whole number"),
+        (b"q1\td1\thigh", "the grade 'high' is not a number"),
+        (b"q1\td1\t0.5", "the grade '0.5' is not a whole number"),
+        (b"q1\td1\tnan", "the grade 'nan' is not a whole number"),
         (b"q1\td1", "2 columns"),
         (b"q1\t\t1", "an id is empty"),
     ],

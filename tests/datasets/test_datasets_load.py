@@ -280,7 +280,7 @@ def test_evidence_in_its_various_forms(written):
             r"does not lie in document 'd1' \(10 characters\)",
         ),
         ({"gold_spans": [{"document": "d1", "start": 5, "end": 5}]}, "does not lie"),
-        ({"gold_spans": [{"document": "d1", "start": "a", "end": 5}]}, "no pair of offsets"),
+        ({"gold_spans": [{"document": "d1", "start": "a", "end": 5}]}, "not a pair of offsets"),
         ({"gold_spans": [["d1", 0, 5]]}, "gold_spans needs document, start and end"),
         ({"answerable": "yes"}, "answerable is 'yes'"),
         ({"evidence": "some"}, "evidence is 'some'"),
@@ -370,7 +370,7 @@ def test_settings_of_a_folder(written):
 @pytest.mark.parametrize(
     "content, why",
     [
-        ("{", "it is no JSON"),
+        ("{", "it is not JSON"),
         ("[]", "must hold an object"),
         ('{"zone": 3}', "zone is 3"),
         ('{"evidence": "no"}', "evidence"),
