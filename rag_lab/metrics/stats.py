@@ -158,7 +158,10 @@ def compare_ratio(
     confidence: float = CONFIDENCE,
     seed: int = 0,
 ) -> Comparison:
-    """As `compare`, for ratios of sums: numerator and denominator of a question are exchanged together."""
+    """As `compare`, for ratios of sums: numerator and denominator of a question are exchanged together.
+
+    Where one side has no denominator at all there is no difference to speak of: NaN, with p 1 and a note.
+    """
     above, below = per_question(variant_numerators, query_ids)[1], per_question(variant_denominators, query_ids)[1]
     base_above = np.broadcast_to(per_question(baseline_numerator, query_ids)[1], above.shape)
     base_below = np.broadcast_to(per_question(baseline_denominator, query_ids)[1], below.shape)
@@ -172,6 +175,9 @@ def compare_ratio(
     factor = NormalDist().inv_cdf((1 + confidence) / 2) + NormalDist().inv_cdf(POWER)
     notes = _comparison_notes(pair, exact, means & np.isnan(spread))
     effect = np.divide(delta, spread, out=np.full_like(delta, np.nan), where=spread > 0)
+    lacking = _lacking(base_below, below)
+    delta, low, high = (np.where(lacking, np.nan, figure) for figure in (delta, low, high))
+    p = np.where(lacking, 1.0, p)
     return Comparison(delta, low, high, p, effect, factor * spread / np.sqrt(max(n, 1)), n, notes)
 
 
@@ -221,12 +227,19 @@ def _comparison_notes(pair: tuple[FloatArray, ...], exact: BoolArray, flat: Bool
     n, columns = above.shape
     conditions = {
         "no questions": np.full(columns, n == 0),
+        "undefined for lack of a denominator": _lacking(base_below, below),
         "identical runs": ((above == base_above) & (below == base_below)).all(axis=0),
         "one question": np.full(columns, n == 1),
         "constant difference": flat,
         "exact test": exact,
     }
     return _first_that_holds(conditions, columns)
+
+
+def _lacking(base_below: FloatArray, below: FloatArray) -> BoolArray:
+    """Columns in which one side, or both, has no denominator, ``[m]``; none where there are no questions."""
+    lacking: BoolArray = (base_below.sum(axis=0) == 0) | (below.sum(axis=0) == 0)
+    return lacking & (len(below) > 0)
 
 
 def _first_that_holds(conditions: Mapping[str, BoolArray], columns: int) -> tuple[str, ...]:

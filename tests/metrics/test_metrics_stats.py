@@ -234,3 +234,15 @@ def test_figures_do_not_depend_on_threads() -> None:
             subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, check=True).stdout
         )
     assert len(outputs) == 1
+
+
+def test_a_ratio_that_one_side_lacks_has_no_difference() -> None:
+    abstained, right = np.array([1.0, 1, 1, 0]), np.array([1.0, 1, 0, 0])
+    never = np.zeros(4)
+    result = stats.compare_ratio(never, never, np.c_[right, never], np.c_[abstained, never], ids(4))
+    assert np.isnan([result.delta, result.low, result.high]).all()
+    assert result.p.tolist() == [1, 1]
+    assert set(result.notes) == {"undefined for lack of a denominator"}
+    defined = stats.compare_ratio(right, abstained, np.c_[right, never], np.c_[abstained, never], ids(4))
+    assert defined.delta[0] == 0
+    assert np.isnan(defined.delta[1])
