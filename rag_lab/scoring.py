@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -235,10 +235,7 @@ class Scorer:
         """The differences with questions over budget counted as 0 on either side; empty when none went over."""
         if not any(one.over.any() for one in (base, *others)):
             return []
-        first, *rest = (
-            replace(one.scores[name], numerator=np.where(one.over, 0.0, one.scores[name].numerator))
-            for one in (base, *others)
-        )
+        first, *rest = (one.scores[name].with_zero(one.over) for one in (base, *others))
         return differences(first, rest, self.query_ids, None, self.settings)
 
     def _question_rows(self, one: Judged) -> list[dict[str, Any]]:
