@@ -37,9 +37,8 @@ def run(
     definition = _definition(experiment, fields)
     with Progress(progress) as bars:
         work = Preparation(definition, store or Store.default(), bars)
-        kept = work.store.path("results", work.key)
-        if (kept / "results.json").is_file():
-            return Results.load(kept)
+        if work.store.intact("results", work.key):
+            return Results.load(work.store.path("results", work.key))
         results = _results(work)
         if not results.failures:
             work.store.publish("results", work.key, lambda at: {"results": str(results.save(at).name)})

@@ -20,6 +20,7 @@ from typing import Any
 from rag_lab.contracts import RagLabError
 
 ABANDONED_AFTER_S = 24 * 3600
+SUM_LENGTH = 64
 
 
 def digest(*parts: Any) -> str:
@@ -75,13 +76,13 @@ class Store:
         return self.root / kind / key
 
     def publish(self, kind: str, key: str, build: Callable[[Path], Mapping[str, Any] | None]) -> Path:
-        """Return the entry, building it first when it is not there.
+        """Return the entry, building it first when it is not there or no longer what was written.
 
         `build` fills an empty folder and may return facts for its manifest. The manifest lists every file with its size
         and SHA-256 and is checked before the folder is renamed into place.
         """
         target = self.path(kind, key)
-        if (target / "manifest.json").is_file():
+        if self.intact(kind, key):
             return target
         target.parent.mkdir(parents=True, exist_ok=True)
         self._sweep(target.parent)
@@ -99,25 +100,47 @@ class Store:
             )
             verify(folder)
             folder.chmod(0o755)
-            try:
-                folder.rename(target)
-            except OSError:
-                if not (target / "manifest.json").is_file():
-                    raise
+            self._place(folder, kind, key)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
         return target
 
-    def read(self, kind: str, key: str, name: str) -> bytes | None:
-        """A small file of an entry, None when it is not there."""
+    def intact(self, kind: str, key: str) -> bool:
+        """Whether the entry is there with every file as it was written."""
+        target = self.path(kind, key)
+        if not (target / "manifest.json").is_file():
+            return False
         try:
-            return (self.path(kind, key) / name).read_bytes()
+            verify(target)
+        except RagLabError:
+            return False
+        return True
+
+    def _place(self, folder: Path, kind: str, key: str) -> None:
+        """Rename a built folder into place; a damaged entry makes way, a sound one of another writer stays."""
+        target = self.path(kind, key)
+        if target.exists() and not self.intact(kind, key):
+            damaged = Path(tempfile.mkdtemp(dir=target.parent, prefix="tmp-"))
+            target.rename(damaged / "damaged")
+            shutil.rmtree(damaged, ignore_errors=True)
+        try:
+            folder.rename(target)
+        except OSError:
+            if not self.intact(kind, key):
+                raise
+
+    def read(self, kind: str, key: str, name: str) -> bytes | None:
+        """A small file of an entry, None when it is not there or no longer what was written."""
+        try:
+            written = (self.path(kind, key) / name).read_bytes()
         except OSError:
             return None
+        data, total = written[:-SUM_LENGTH], written[-SUM_LENGTH:]
+        return data if hashlib.sha256(data).hexdigest().encode() == total else None
 
     def write(self, kind: str, key: str, name: str, data: bytes) -> None:
-        """Write a small file of an entry."""
-        write_atomically(self.path(kind, key) / name, data)
+        """Write a small file of an entry; its last 64 bytes are the SHA-256 of the others."""
+        write_atomically(self.path(kind, key) / name, data + hashlib.sha256(data).hexdigest().encode())
 
     @staticmethod
     def _sweep(folder: Path) -> None:
@@ -141,7 +164,10 @@ def manifest(folder: Path) -> dict[str, Any]:
 
 def verify(folder: Path, contents: bool = True) -> None:
     """Check that every file is there with its size and, with `contents`, its SHA-256; the error names the file."""
-    for name, expected in manifest(folder)["files"].items():
+    listed = manifest(folder).get("files")
+    if not isinstance(listed, dict):
+        raise RagLabError(f"{folder}: not a published folder (its manifest lists no files); delete it and run again")
+    for name, expected in listed.items():
         path = folder / name
         if not path.is_file() or path.stat().st_size != expected["bytes"]:
             raise RagLabError(f"{path}: missing or cut short; delete {folder} and run again")

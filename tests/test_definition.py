@@ -114,7 +114,7 @@ FAULTS: list[tuple[dict[str, Any], str, str]] = [
     ({"budget": {"rounds": -1}}, "budget.rounds", "at least 0"),
     ({"budget": {"rounds": 0.5}}, "budget.rounds", "whole number"),
     ({"budget": {"rounds": "many"}}, "budget.rounds", "number"),
-    ({"budget": {"usd": float("nan")}}, "budget.usd", "not a cap"),
+    ({"budget": {"usd": float("nan")}}, "budget.usd", "finite number"),
     ({"budget": [1]}, "budget", "dictionary"),
     ({"sweep": {"tokens": [1]}}, "sweep.tokens", "unknown resource"),
     ({"sweep": {"rounds": 3}}, "sweep.rounds", "list"),

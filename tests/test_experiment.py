@@ -359,3 +359,32 @@ def test_another_judgment_of_the_same_questions_gives_other_bounds(folder: Path,
     judgments = (folder / "qrels" / "test.tsv").read_text().replace("-paint", "-door")
     (tmp_path / "judged" / "qrels" / "test.tsv").write_text(judgments)
     assert run(tmp_path / "judged", store, **wanted).table().loc["gold_context", "Recall@100"] == 1
+
+
+@pytest.mark.parametrize("kind", ["results", "snapshots", "parts", "stages"])
+def test_a_damaged_file_in_the_store_changes_no_figure(folder: Path, tmp_path: Path, kind: str) -> None:
+    store = Store(tmp_path)
+    first = run(folder, store, variants=["bm25", "dense"])
+    for path in sorted((tmp_path / kind).rglob("*")):
+        if path.is_file() and path.name != "manifest.json":
+            data = bytearray(path.read_bytes())
+            data[len(data) // 2] ^= 1
+            path.write_bytes(data)
+    second = run(folder, store, variants=["bm25", "dense"])
+    assert not second.failures
+    pd.testing.assert_frame_equal(
+        first.metrics[first.metrics["metric"] != "latency"], second.metrics[second.metrics["metric"] != "latency"]
+    )
+
+
+def test_a_run_whose_first_stage_failed_is_printed(folder: Path, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    from rag_lab.reports.terminal import print_summary
+    from rag_lab.variants.retrieve import Bm25
+
+    def broken(*_: object) -> None:
+        raise OSError("the index is gone")
+
+    monkeypatch.setattr(Bm25, "compute", broken)
+    results = run(folder, store, variants=[{"lost": [{"bm25": {"k1": 1.7}}, "assemble", "generate"]}], budget={})
+    assert {failure["cause"] for failure in results.failures} == {"OSError: the index is gone"}
+    print_summary(results)

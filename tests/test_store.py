@@ -108,3 +108,37 @@ def test_home_follows_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path:
     monkeypatch.setenv("RAG_LAB_HOME", str(tmp_path))
     assert home() == tmp_path
     assert Store.default().path("parts", "k") == tmp_path / "parts" / "k"
+
+
+@pytest.mark.parametrize("damage", ["changed", "cut", "gone", "no manifest", "manifest cut"])
+def test_a_damaged_entry_is_built_again(tmp_path: Path, damage: str) -> None:
+    store = Store(tmp_path)
+    folder = store.publish("parts", "k", fill)
+    assert store.intact("parts", "k")
+    if damage == "changed":
+        (folder / "a.txt").write_text("ALPHA")
+    elif damage == "cut":
+        (folder / "a.txt").write_text("al")
+    elif damage == "gone":
+        (folder / "deep" / "b.txt").unlink()
+    elif damage == "no manifest":
+        (folder / "manifest.json").unlink()
+    else:
+        (folder / "manifest.json").write_text("{")
+    assert not store.intact("parts", "k")
+    assert (store.publish("parts", "k", fill) / "a.txt").read_text() == "alpha"
+    assert store.intact("parts", "k")
+    assert [path.name for path in folder.parent.iterdir()] == ["k"]
+
+
+def test_a_small_file_is_read_as_written_or_not_at_all(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    assert store.read("stages", "k", "output.bin") is None
+    for data in (b"", b"some bytes"):
+        store.write("stages", "k", "output.bin", data)
+        assert store.read("stages", "k", "output.bin") == data
+    path = store.path("stages", "k") / "output.bin"
+    written = path.read_bytes()
+    for damaged in (written[:-1], written[1:], b"x" + written[1:], b"", written + b"x"):
+        path.write_bytes(damaged)
+        assert store.read("stages", "k", "output.bin") is None

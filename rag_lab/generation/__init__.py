@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 from rag_lab.contracts import Generator, RagLabError
@@ -29,6 +29,10 @@ def load_generator(name: str, **options: Any) -> Generator:
 def _extractive(_: str, encoder: Any = None, **options: Any) -> Generator:
     from rag_lab.generation.extractive import ExtractiveReader
 
+    if not (encoder is None or isinstance(encoder, str) or hasattr(encoder, "encode_queries")):
+        raise RagLabError(f"generator extractive: encoder is {encoder!r}; give the name of one")
+    if not isinstance(options.get("idf", {}), Mapping | None):
+        raise RagLabError(f"generator extractive: idf is {options['idf']!r}; give a mapping of terms or leave it out")
     if isinstance(encoder, str):
         from rag_lab.retrieval.encoders import load_encoder
 

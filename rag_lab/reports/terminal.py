@@ -144,7 +144,7 @@ def _count(value: float, style: str = "") -> Text:
 
 def _over(results: Results, variant: str, budget: str) -> int:
     use = results.budget_use
-    return int(use.loc[(use["variant"] == variant) & (use["budget"] == budget), "over"].max() or 0)
+    return max(use.loc[(use["variant"] == variant) & (use["budget"] == budget), "over"].tolist(), default=0)
 
 
 def _plain(text: str) -> str:

@@ -15,7 +15,7 @@ from rag_lab.variants.stage import Output, Plan, Stage, State, Step, register
 
 @register
 class ReciprocalRankFusion(Stage):
-    """Fuse all channels so far by reciprocal rank; `weights` names channels and defaults to 1 each; 0 leaves a channel's order out."""
+    """Fuse all channels so far by reciprocal rank; `weights` names channels and defaults to 1 each."""
 
     name: ClassVar[str] = "rrf"
     step: ClassVar[Step] = Step.RANK
