@@ -111,7 +111,7 @@ def test_a_dataset_without_judgments_says_why_metrics_are_missing(console: Conso
     text = " ".join(shown(console).split())
     assert "Cannot be measured" in text
     assert "nDCG@10, Recall@100, RR, AP, P@5, Hit@5: the dataset has no relevance judgments" in text
-    assert "EM, F1: the dataset has no answers" in text
+    assert "EM, F1, Correct: the dataset has no answers" in text
     assert "open: everyone may read" in text
 
 
