@@ -66,18 +66,19 @@ def _headline(rows: Rows, selection: Selection, metrics: list[str], length: int)
     return "" if length <= HEADLINE else _capital(_on_primary(rows, selection, primary, first))
 
 
-def _reserved(rows: Rows, selection: Selection, metric: str) -> str:
+def _reserved(rows: Rows, selection: Selection, metric: str, budget: str = "") -> str:
     """The variants whose verdict is another one once questions beyond the budget count as 0."""
-    turned = _turned(rows, selection, metric)
+    turned = _turned(rows, selection, metric, budget)
     return f", but not within the budget ({listed(turned)})" if turned else ""
 
 
-def _turned(rows: Rows, selection: Selection, metric: str) -> list[str]:
+def _turned(rows: Rows, selection: Selection, metric: str, budget: str = "") -> list[str]:
+    place = budget or selection.reference
     return [
         variant
-        for variant, sense in _senses(rows, selection, metric, selection.reference).items()
+        for variant, sense in _senses(rows, selection, metric, place).items()
         if sense is not None
-        and known((inside := within_budget(rows[(variant, selection.reference, metric)]))["delta"])
+        and known((inside := within_budget(rows[(variant, place, metric)]))["delta"])
         and decided(inside, selection.alpha) != sense
     ]
 
@@ -148,11 +149,12 @@ def _detail(clauses: list[str], rows: Rows, selection: Selection, metric: str) -
         return f"{text}."
     if all(_figures(rows, selection, metric, b) == _figures(rows, selection, metric) for b in selection.others):
         return f"At every budget, {text}."
-    own = _senses(rows, selection, metric, selection.reference)
+    own = _senses(rows, selection, metric, selection.reference), _turned(rows, selection, metric)
     others: dict[str, list[str]] = {}
     for budget in selection.others:
-        same = _senses(rows, selection, metric, budget) == own
-        said = "the same verdict" if same else _in_short(rows, selection, metric, budget)
+        same = (_senses(rows, selection, metric, budget), _turned(rows, selection, metric, budget)) == own
+        short = _in_short(rows, selection, metric, budget) + _reserved(rows, selection, metric, budget)
+        said = "the same verdict" if same else short
         others.setdefault(said, []).append(_without_unit(selection, budget))
     rest = "; ".join(f"at {listed(labels)}, {said}" for said, labels in others.items())
     return f"A{selection.where(selection.reference).removeprefix(' a')}, {text}; {rest}."
@@ -167,7 +169,8 @@ def _without_unit(selection: Selection, budget: str) -> str:
 
 def _figures(rows: Rows, selection: Selection, metric: str, budget: str = "") -> list[str]:
     found = [rows.get((v, budget or selection.reference, metric), {}) for v in selection.contenders]
-    return [repr([row.get(name) for name in ("delta", "ci_low", "ci_high", "p_holm")]) for row in found]
+    names = ("delta", "ci_low", "ci_high", "p_holm")
+    return [repr([side.get(name) for side in (row, within_budget(row)) for name in names]) for row in found]
 
 
 def _clauses(rows: Rows, values: Rows, selection: Selection, metric: str) -> list[str]:

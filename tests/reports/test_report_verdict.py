@@ -112,6 +112,13 @@ def test_the_same_verdict_within_the_budget_needs_no_words() -> None:
     assert "budget" not in " ".join(sentences(results, select(results)))
 
 
+def test_each_budget_of_a_sweep_keeps_its_own_reservation() -> None:
+    results = _compared({"nDCG@10": {"dense": {"@a": INSIDE_WORSE, "@main": INSIDE_THE_SAME}}}, budgets=("main", "a"))
+    said = " ".join(sentences(results, select(results)))
+    assert "At every budget" not in said
+    assert "dense beats bm25, but not within the budget (dense)." in said
+
+
 def test_a_headline_of_counts_keeps_what_the_budget_turns_over() -> None:
     names = [f"a_rather_long_name_{i}" for i in range(12)]
     results = _compared({"nDCG@10": {name: INSIDE_UNDECIDED if i < 2 else {} for i, name in enumerate(names)}})
