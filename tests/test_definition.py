@@ -214,3 +214,10 @@ def test_a_stage_may_be_written_by_its_name_alone() -> None:
 @given(st.dictionaries(st.sampled_from(RESOURCES), st.integers(0, 10**6)))
 def test_caps_are_read_as_they_are_written(caps: dict[str, int]) -> None:
     assert Experiment.read({**LEAST, "budget": caps}).budgets()[MAIN].caps() == caps
+
+
+def test_a_folder_may_be_a_path_and_a_date_need_not_be_quoted(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text("dataset: adi\ntime: 2026-09-10\n", encoding="utf-8")
+    assert Experiment.load(path).time == "2026-09-10"
+    assert Experiment.read({"dataset": tmp_path}).dataset == str(tmp_path)

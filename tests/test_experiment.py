@@ -305,6 +305,7 @@ def test_a_dataset_with_rights_needs_a_time(folder: Path, tmp_path: Path, store:
     with pytest.raises(RagLabError, match="has no time; set 'time' in the experiment file"):
         run(tmp_path / "other", store, variants=["bm25"])
     denied = run(tmp_path / "other", store, variants=["bm25"], time="2026-09-10")
+    assert [line for line in denied.warnings if "14 questions name no principal" in line]
     assert denied.table().loc["bm25", "Recall@100"] == 0
     assert set(denied.outcomes["reason"]) == {"no_authorised_evidence"}
     funnel = denied.funnel.set_index("stage")["share"]
@@ -388,3 +389,28 @@ def test_a_run_whose_first_stage_failed_is_printed(folder: Path, store: Store, m
     results = run(folder, store, variants=[{"lost": [{"bm25": {"k1": 1.7}}, "assemble", "generate"]}], budget={})
     assert {failure["cause"] for failure in results.failures} == {"OSError: the index is gone"}
     print_summary(results)
+
+
+def test_results_without_a_figure_still_have_a_report(folder: Path, tmp_path: Path, store: Store) -> None:
+    from rag_lab.definition import Experiment
+    from rag_lab.session import run_session
+
+    definition = Experiment.read({"dataset": str(folder), "variants": ["no_retrieval"], "generator": "none"})
+    assert run_session(definition, tmp_path / "out", track=False, report=True) == []
+    assert {"results.json", "report.html", "report.pdf"} <= {path.name for path in (tmp_path / "out").iterdir()}
+
+
+@pytest.mark.parametrize("table, column", [("metrics", "ci_low"), ("outcomes", "reason")])
+def test_results_of_another_version_are_refused(results: Results, tmp_path: Path, table: str, column: str) -> None:
+    results.save(str(tmp_path))
+    path = tmp_path / "tables" / f"{table}.parquet"
+    pd.read_parquet(path).drop(columns=column).to_parquet(path)
+    with pytest.raises(RagLabError, match=f"lacks '{table}.{column}'; run the experiment again"):
+        Results.load(tmp_path)
+
+
+def test_results_without_their_provenance_are_refused(results: Results, tmp_path: Path) -> None:
+    path = results.save(tmp_path) / "results.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"provenance": {}}))
+    with pytest.raises(RagLabError, match=r"lacks 'provenance\.key'"):
+        Results.load(tmp_path)
