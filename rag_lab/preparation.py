@@ -153,7 +153,7 @@ class Preparation:
             analyzer=self._analyzer() if lucene else None,
             encoder=self.encoder if factories else None,
             factories=factories,
-            progress=True,
+            progress=self.bars.show,
         )
         self.bars.update("snapshot", 1, 1)
         if factories and (strange := set(self.dataset.languages) - self.encoder.languages):

@@ -25,7 +25,7 @@ class Progress:
     """One bar at a time for a run of many pieces. ``Progress(show=False)`` does nothing."""
 
     def __init__(self, show: bool = True) -> None:
-        self._show = show
+        self.show = show
         self._bar: Any = None
         self._label = ""
 
@@ -43,5 +43,5 @@ class Progress:
         if label != self._label:
             if self._bar is not None:
                 self._bar.close()
-            self._label, self._bar = label, _bar(label, total, self._show)
+            self._label, self._bar = label, _bar(label, total, self.show)
         self._bar.update(done - self._bar.n)

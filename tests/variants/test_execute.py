@@ -78,7 +78,7 @@ def test_late_costs_are_marked(house, ask, store) -> None:
         "usd": [True],
         "latency_ms": [True],
     }
-    assert state.completions[0].outcome is not None
+    assert state.completions[0].outcome.request_id == "r0"
 
 
 def test_a_stage_that_fails_fails_its_questions_and_names_the_cause(house, ask, store) -> None:
