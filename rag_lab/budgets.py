@@ -48,7 +48,8 @@ class Budget:
         for resource, cap in self.caps().items():
             if isinstance(cap, bool) or not isinstance(cap, int | float) or not 0 <= cap <= LARGEST_CAP:
                 raise RagLabError(
-                    f"budget.{resource}: {cap!r} is not a cap; use a number from 0 to 1e15 or leave it out"
+                    f"budget.{resource}: {cap!r} is not a cap; "
+                    f"use a number of at least 0 and at most {LARGEST_CAP:g}, or leave it out"
                 )
             if resource not in LATE and cap != int(cap):
                 raise RagLabError(f"budget.{resource}: {cap!r} must be a whole number of {UNITS[resource]}")
