@@ -47,6 +47,7 @@ from rag_lab.variants.execute import Memory, run_variant
 from rag_lab.variants.stage import Batch
 
 ANY_TIME = datetime(2000, 1, 1, tzinfo=UTC)
+FEW = 10
 OPEN_PRINCIPAL = Principal("default", (), "reader")
 
 
@@ -227,6 +228,12 @@ class Preparation:
         except RagLabError as error:
             self.warnings.append(f"abstention is not calibrated: {error}")
             return None
+        without = sum(question.answerable is False for question in questions)
+        if min(without, len(questions) - without) < FEW:
+            self.warnings.append(
+                f"the abstention threshold rests on {len(questions) - without} answerable and {without} unanswerable "
+                "calibration questions: too few for a good one; raise generator.calibration"
+            )
         self.calibration = {
             "reader": reader.name,
             "threshold": chosen.value,

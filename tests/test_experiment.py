@@ -176,6 +176,7 @@ def test_another_process_with_other_threads_gives_the_same_table(
 def test_calibration_questions_are_never_scored(results: Results) -> None:
     assert results.calibration is not None
     assert results.calibration["questions"] == 6
+    assert any("too few for a good one" in line for line in results.warnings)
     assert results.outcomes["query_id"].nunique() == 14
 
 
