@@ -144,6 +144,7 @@ def test_import_and_search_for_java_start_nothing() -> None:
 def test_lucene_is_quiet_and_the_keyboard_still_interrupts(tmp_path: Path) -> None:
     done = run(
         "import os, pathlib, signal, time\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "from rag_lab.retrieval.bm25 import Bm25Index, build\n"
         f"folder = pathlib.Path({str(tmp_path / 'index')!r})\n"
         "build(folder, ['one', 'two'], [0, 0], 'multilingual', ['a', 'b'])\n"
