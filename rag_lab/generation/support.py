@@ -26,12 +26,12 @@ from rag_lab.generation.terms import is_chinese, terms
 
 DEVELOPED_ON = ("squad2-dev", "squad2-dev-articles", "cmrc2018-dev")
 
-LEAD = 0.5
-TITLE = 0.5
-KIND = 0.1
+LEAD = 0.4
+TITLE = 0.4
+KIND = 0.2
 RANK = 0.1
-SIMILARITY = 0.4
-CROSS_LANGUAGE = 0.1
+SIMILARITY = 0.3
+CROSS_LANGUAGE = 0.5
 NOTHING_NEW = 0.0
 COEFFICIENTS = (LEAD, TITLE, KIND, RANK, SIMILARITY, CROSS_LANGUAGE, NOTHING_NEW)
 
