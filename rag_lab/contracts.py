@@ -39,10 +39,15 @@ class RagLabError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Acl:
-    """Who may read: everybody in the tenant (`public`), or the members of `groups`. ``Acl()`` admits nobody."""
+    """Who may read: everybody in the tenant (`public`), or the members of `groups`. ``Acl()`` admits nobody.
+
+    With `policy` the readers are those that the policy of this id names when a request is made; `public` and `groups`
+    then say nothing, and a policy that is not known admits nobody.
+    """
 
     public: bool = False
     groups: tuple[str, ...] = ()
+    policy: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +62,56 @@ class Principal:
 # --- documents and chunks -------------------------------------------------------------------------------------------
 
 
+GLOBAL_TENANT = "global"
+"""Documents of this tenant may be read from every tenant, as far as their ACL admits the caller."""
+
+
+class BlockKind(StrEnum):
+    """What a block of a document is."""
+
+    HEADING = "heading"
+    PARAGRAPH = "paragraph"
+    LIST = "list"
+    TABLE = "table"
+    CODE = "code"
+    QUOTE = "quote"
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A part of a document's text that belongs together. `level` is that of a heading (1 to 6), else 0.
+
+    `section_path` holds the headings above the block (for a heading: with itself). `page` counts from 1, 0 where the
+    source has no pages. `lead` is the span of a table's header row, which later parts of a cut table need.
+    """
+
+    kind: BlockKind
+    span: Span
+    section_path: tuple[str, ...] = ()
+    level: int = 0
+    page: int = 0
+    lead: Span | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SectionRights:
+    """Rights of a part of a document, on top of the document's own: a reader needs both."""
+
+    span: Span
+    acl: Acl
+    valid_from: datetime | None = None
+    valid_until: datetime | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A source document as a dataset delivers it."""
+    """A source document: its text, its structure, who may read it, and what decides its standing.
+
+    Three dates are kept apart: `published_at` (the author's), the validity interval, and `ingested_at` (ours).
+    `blocks` are ascending and disjoint; a document without any is read as Markdown by chunkers that need structure.
+    `status` (active, retired), `authority` (policy, article) and `source_trust` (primary, copy) decide which of two
+    conflicting sources prevails.
+    """
 
     document_id: str
     text: str
@@ -74,12 +126,22 @@ class Document:
     published_at: datetime | None = None
     valid_from: datetime | None = None
     valid_until: datetime | None = None
+    ingested_at: datetime | None = None
+    status: str = "active"
+    authority: str = "policy"
+    blocks: tuple[Block, ...] = ()
+    sections: tuple[SectionRights, ...] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """The unit that is indexed, retrieved and cited. ``document.text[slice(*source_span)] == text``."""
+    """The unit that is indexed, retrieved and cited. ``document.text[slice(*source_span)] == text``.
+
+    `acls` must all admit a reader: the document's, and those of the sections that the chunk is made from.
+    `embedded_text` is what the indexes see, `shown_span` the part of the document that a context shows for the chunk:
+    the chunk itself, or its parent.
+    """
 
     tenant: str
     document_id: str
@@ -93,10 +155,16 @@ class Chunk:
     source_span: Span
     content_hash: str
     source_trust: str
-    acl: Acl
+    acls: tuple[Acl, ...]
     acl_version: str
     valid_from: datetime | None
     valid_until: datetime | None
+    published_at: datetime | None
+    status: str
+    authority: str
+    page: int
+    embedded_text: str
+    shown_span: Span
     parser_version: str
     chunker_version: str
     embedding_model: str
@@ -178,6 +246,15 @@ class StageTiming:
 
 
 @dataclass(frozen=True, slots=True)
+class CacheUse:
+    """How often a cache (parse, embedding, query, retrieval, answer) had what was asked for."""
+
+    cache: str
+    hits: int
+    misses: int
+
+
+@dataclass(frozen=True, slots=True)
 class Trace:
     """How one question went through a variant."""
 
@@ -186,6 +263,7 @@ class Trace:
     curtailed: tuple[Curtailment, ...] = ()
     over_budget: tuple[str, ...] = ()
     usage: Usage = Usage()
+    caches: tuple[CacheUse, ...] = ()
 
 
 # --- requests -------------------------------------------------------------------------------------------------------
@@ -193,7 +271,10 @@ class Trace:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One authorised call. `scope` narrows the corpus by document id; None leaves it to rights and time alone."""
+    """One authorised call. `scope` narrows the corpus by document id; None leaves it to rights and time alone.
+
+    `horizon`: what comes into force after `time` and not after this instant may be shown, marked as coming.
+    """
 
     request_id: str
     query: str
@@ -203,6 +284,7 @@ class Request:
     scope: frozenset[str] | None = None
     policy_version: str = "1"
     freshness_bound: datetime | None = None
+    horizon: datetime | None = None
     language: str = ""
     budget: Mapping[str, float] = field(default_factory=dict)
 
@@ -299,7 +381,11 @@ class Ranking:
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A chunk, or the part of it, that was put into the context. `number` is what a citation marker names, from 1."""
+    """What was put into the context for a chunk. `number` is what a citation marker names, from 1.
+
+    `lead` is shown above the text and is not part of it: the header row of a table that was cut. `precedence` orders
+    conflicting sources, the lower one prevails. `coming`: not yet in force at the request's time.
+    """
 
     number: int
     row: int
@@ -314,6 +400,10 @@ class Passage:
     valid_from: datetime | None = None
     valid_until: datetime | None = None
     tokens: int = 0
+    lead: str = ""
+    published_at: datetime | None = None
+    precedence: int = 0
+    coming: bool = False
 
 
 @dataclass(frozen=True, slots=True)
