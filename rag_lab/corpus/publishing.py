@@ -27,7 +27,7 @@ from rag_lab.progress import progress_bar
 from rag_lab.provenance import version_of
 from rag_lab.store import Store, digest, manifest, verify
 
-FORMAT = "snapshot-1"
+FORMAT = "snapshot-2"
 PARSER_VERSION = "text-1"
 ENCODING_BLOCK = 512
 
@@ -102,8 +102,7 @@ def documents_digest(documents: Sequence[Document]) -> str:
     for document in sorted(documents, key=lambda d: d.document_id):
         total.update(
             digest(
-                *(getattr(document, name) for name in Document.__slots__ if name not in ("metadata", "acl")),
-                [document.acl.public, document.acl.groups],
+                *(getattr(document, name) for name in Document.__slots__ if name not in ("metadata", "ingested_at")),
             ).encode()
         )
     return total.hexdigest()[:32]
@@ -125,7 +124,8 @@ def _build_lucene(at: Path, chunks: ChunkTable, analyzer: str) -> None:
     from rag_lab.retrieval.bm25 import build
 
     texts = [chunks.indexed_text(row) for row in range(len(chunks))]
-    build(at, texts, chunks.rights.tolist(), analyzer, chunks.chunk_id)
+    scopes = [chunks.classes[code].key for code in chunks.rights]
+    build(at, texts, scopes, analyzer, chunks.chunk_id)
 
 
 @dataclass(frozen=True)

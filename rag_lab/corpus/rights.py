@@ -1,30 +1,58 @@
 """Who may read which chunk at which time, decided by this code alone and before anything is ranked.
 
-Chunks that share tenant, ACL and validity interval form a *rights class*. A request is checked against classes; every
+Chunks that share tenant, ACLs and validity interval form a *rights class*. A request is checked against classes; every
 index then restricts its own search to the permitted ones (Lucene by a term filter, FAISS by rows). Whatever is missing
-denies: no principal, another tenant, no public flag and no shared group, a validity interval that does not hold.
+denies: no principal, another tenant, no public flag and no shared group, an unknown policy, a validity interval that
+does not hold.
 """
 
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 
 import numpy as np
 
-from rag_lab.contracts import Acl, BoolArray, IntArray, Principal, Request
+from rag_lab.contracts import GLOBAL_TENANT, Acl, BoolArray, Document, IntArray, Request, Span
+from rag_lab.store import digest
+
+Policies = Mapping[str, Acl]
+"""Readers by policy id, as they are now."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RightsClass:
-    """What decides access to a chunk. `valid_until` is the first instant at which it is no longer valid."""
+    """What decides access to a chunk: all of `acls` must admit the reader.
+
+    `valid_until` is the first instant at which it is no longer valid.
+    """
 
     tenant: str
-    acl: Acl
-    valid_from: datetime | None
-    valid_until: datetime | None
+    acls: tuple[Acl, ...]
+    valid_from: datetime | None = None
+    valid_until: datetime | None = None
+
+    @cached_property
+    def key(self) -> str:
+        """A digest that is the same in every process and snapshot; the term that indexes filter by."""
+        acls = sorted((acl.public, sorted(acl.groups), acl.policy) for acl in set(self.acls))
+        return digest(self.tenant, acls, self.valid_from, self.valid_until)[:16]
+
+    @classmethod
+    def of(cls, document: Document, spans: Iterable[Span] = ()) -> RightsClass:
+        """The class of what is made from these spans of a document: the strictest right of all its sources."""
+        touched = [
+            section
+            for section in document.sections
+            if any(section.span[0] < end and start < section.span[1] for start, end in spans)
+        ]
+        acls = tuple(sorted({document.acl, *(section.acl for section in touched)}, key=repr))
+        begins = [d for d in (document.valid_from, *(section.valid_from for section in touched)) if d is not None]
+        ends = [d for d in (document.valid_until, *(section.valid_until for section in touched)) if d is not None]
+        return cls(document.tenant, acls, max(begins, default=None), min(ends, default=None))
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,25 +99,40 @@ def group_names(names: Sequence[str] | None) -> frozenset[str]:
 
 
 def classify(classes: Sequence[RightsClass]) -> tuple[list[RightsClass], IntArray]:
-    """The distinct classes in a fixed order, and for each given class its position among them."""
-    distinct = sorted(set(classes), key=repr)
+    """The distinct classes in the order of their keys, and for each given class its position among them."""
+    distinct = sorted(set(classes), key=lambda rights: rights.key)
     position = {rights: i for i, rights in enumerate(distinct)}
     return distinct, np.fromiter((position[rights] for rights in classes), dtype=np.int32, count=len(classes))
 
 
-def permits(rights: RightsClass, principal: Principal | None, tenant: str, time: datetime) -> bool:
-    """True only when tenant, ACL and validity interval all admit the caller at `time`."""
-    if principal is None or not tenant or principal.tenant != tenant or rights.tenant != tenant:
+def admits(acl: Acl, groups: frozenset[str], policies: Policies) -> bool:
+    """Whether an ACL admits a member of `groups` (as `group_names` gives them)."""
+    if acl.policy:
+        named = policies.get(acl.policy)
+        return named is not None and not named.policy and admits(named, groups, policies)
+    return acl.public or not group_names(acl.groups).isdisjoint(groups)
+
+
+def permits(rights: RightsClass, request: Request, policies: Policies) -> bool:
+    """True only when tenant, every ACL and the validity interval admit the request."""
+    principal, tenant = request.principal, request.tenant
+    if principal is None or not tenant or principal.tenant != tenant or rights.tenant not in (tenant, GLOBAL_TENANT):
         return False
-    if not (rights.acl.public or group_names(rights.acl.groups) & group_names(principal.groups)):
+    groups = group_names(principal.groups)
+    if not rights.acls or not all(admits(acl, groups, policies) for acl in rights.acls):
         return False
-    if rights.valid_from is not None and time < rights.valid_from:
+    begins_by = request.time if request.horizon is None else max(request.time, request.horizon)
+    if rights.valid_from is not None and begins_by < rights.valid_from:
         return False
-    return rights.valid_until is None or time < rights.valid_until
+    return rights.valid_until is None or request.time < rights.valid_until
 
 
 def scopes_of(
-    requests: Sequence[Request], classes: Sequence[RightsClass], codes: IntArray, document_ids: Sequence[str]
+    requests: Sequence[Request],
+    classes: Sequence[RightsClass],
+    codes: IntArray,
+    document_ids: Sequence[str],
+    policies: Policies,
 ) -> Scopes:
     """Compute each request's scope once. A request's own `scope` (document ids) can only narrow it."""
     known: dict[bytes, int] = {}
@@ -98,10 +141,10 @@ def scopes_of(
     of = np.empty(len(requests), dtype=np.int32)
     ids = np.asarray(document_ids, dtype=object)
     for i, request in enumerate(requests):
-        caller = (request.principal, request.tenant, request.time, request.scope)
+        caller = (request.principal, request.tenant, request.time, request.horizon, request.scope)
         if caller not in decided:
             allowed = np.fromiter(
-                (permits(rights, request.principal, request.tenant, request.time) for rights in classes),
+                (permits(rights, request, policies) for rights in classes),
                 dtype=bool,
                 count=len(classes),
             )

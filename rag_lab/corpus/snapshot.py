@@ -77,7 +77,7 @@ class Snapshot:
                     f"request {request.request_id}: snapshot {self.id} is of {self.published_at.isoformat()}, older "
                     f"than the freshness bound {request.freshness_bound.isoformat()}; publish again"
                 )
-        return scopes_of(requests, self.chunks.classes, self.chunks.rights, self.chunks.document_id)
+        return scopes_of(requests, self.chunks.classes, self.chunks.rights, self.chunks.document_id, {})
 
     def chunk(self, row: int) -> Chunk:
         """One chunk as a record."""
@@ -96,10 +96,16 @@ class Snapshot:
             source_span=(int(table.start[row]), int(table.end[row])),
             content_hash=table.content_hash[row],
             source_trust=table.source_trust[row],
-            acl=rights.acl,
+            acls=rights.acls,
             acl_version=table.acl_version[row],
             valid_from=rights.valid_from,
             valid_until=rights.valid_until,
+            published_at=table.published_at[row],
+            status=table.status[row],
+            authority=table.authority[row],
+            page=int(table.page[row]),
+            embedded_text=table.indexed_text(row),
+            shown_span=(int(table.shown_start[row]), int(table.shown_end[row])),
             parser_version=versions["parser"],
             chunker_version=versions["chunker"],
             embedding_model=versions.get("encoder", ""),

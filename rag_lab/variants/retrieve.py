@@ -56,7 +56,8 @@ class Bm25(Channel):
     def compute(self, state: State, plan: Plan, key: str) -> Output:  # noqa: ARG002 - one interface
         """Search within each caller's scope."""
         batch, scopes = state.batch, state.batch.scopes
-        allowed = [np.flatnonzero(scope.classes).tolist() for scope in scopes.scopes]
+        keys = [rights.key for rights in batch.snapshot.chunks.classes]
+        allowed = [[keys[i] for i in np.flatnonzero(scope.classes).tolist()] for scope in scopes.scopes]
         narrowed = np.array([scope.narrowed for scope in scopes.scopes], dtype=bool)[scopes.of]
         found = batch.snapshot.bm25.search(
             [request.query for request in batch.requests],

@@ -1,104 +1,14 @@
-"""Cut a document into chunks. A chunk is a slice of the document's text, so its offsets are exact by construction.
-
-`whole` keeps a document in one piece. `blocks` reads Markdown blocks (heading, paragraph, list, table, fence), never
-cuts a block that fits, packs neighbours of one section up to `size` tokens, and keeps the heading path. `window` slides
-a window of `size` tokens with `overlap`.
-"""
+"""Markdown blocks, packed within their section."""
 
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
 
 from rag_lab.contracts import Document, RagLabError, Span
-
-TokenSpans = Callable[[str], list[Span]]
-
-
-class Tokens:
-    """The token spans of one document, found once and counted by offset."""
-
-    def __init__(self, text: str, token_spans: TokenSpans) -> None:
-        self.text = text
-        self.spans = token_spans(text)
-        self._starts = [start for start, _ in self.spans]
-
-    def count(self, span: Span) -> int:
-        """Tokens that start inside the span."""
-        return bisect_left(self._starts, span[1]) - bisect_left(self._starts, span[0])
-
-    def within(self, span: Span) -> list[Span]:
-        """Tokens that start inside the span."""
-        return self.spans[bisect_left(self._starts, span[0]) : bisect_left(self._starts, span[1])]
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """A chunk-to-be: where it lies in the document and under which headings."""
-
-    span: Span
-    section_path: tuple[str, ...] = ()
-
-
-class Chunker(Protocol):
-    """A rule that cuts documents."""
-
-    @property
-    def version(self) -> str:
-        """The rule and its parameters: another version means other chunks."""
-        ...
-
-    def cut(self, document: Document, token_spans: TokenSpans) -> list[Piece]:
-        """Pieces in document order; together they cover every character that is not white space."""
-        ...
-
-
-@dataclass(frozen=True)
-class Whole:
-    """One chunk a document."""
-
-    version: str = "whole-1"
-
-    def cut(self, document: Document, token_spans: TokenSpans) -> list[Piece]:  # noqa: ARG002 - one interface
-        """The whole text as a single piece; an empty document has none."""
-        return [Piece((0, len(document.text)))] if document.text.strip() else []
-
-
-@dataclass(frozen=True)
-class Window:
-    """Windows of `size` tokens that share `overlap` tokens: ``ceil((n - overlap) / (size - overlap))`` chunks."""
-
-    size: int
-    overlap: int = 0
-
-    def __post_init__(self) -> None:
-        if self.size < 1 or self.overlap < 0 or self.overlap >= self.size:
-            raise RagLabError(
-                f"snapshot.chunker: size {self.size} and overlap {self.overlap} cannot advance; "
-                "overlap must be below size"
-            )
-
-    @property
-    def version(self) -> str:
-        """Rule and parameters."""
-        return f"window-1(size={self.size},overlap={self.overlap})"
-
-    def cut(self, document: Document, token_spans: TokenSpans) -> list[Piece]:
-        """Pieces whose edges are token edges, white space at both ends left out."""
-        tokens = Tokens(document.text, token_spans)
-        return [Piece(span) for span in windows(tokens, (0, len(document.text)), self)]
-
-
-def windows(text: Tokens, within: Span, window: Window) -> Iterator[Span]:
-    """Spans of token windows over a part of the text; the last one ends with the last token."""
-    tokens = text.within(within)
-    step = window.size - window.overlap
-    for first in range(0, max(len(tokens) - window.overlap, min(len(tokens), 1)), step):
-        last = min(first + window.size, len(tokens)) - 1
-        yield tokens[first][0], tokens[last][1]
+from rag_lab.corpus.chunking.piece import Piece, Tokens, TokenSpans
+from rag_lab.corpus.chunking.window import Window, windows
 
 
 @dataclass(frozen=True)
@@ -205,14 +115,3 @@ def _sections(text: str) -> list[tuple[tuple[str, ...], list[Span]]]:
     if rest:
         sections[-1][1].append(rest)
     return [section for section in sections if section[1]]
-
-
-def load_chunker(name: str, size: int | None = None, overlap: int | None = None) -> Chunker:
-    """A chunker by name: ``whole``, ``blocks`` (size) or ``window`` (size, overlap)."""
-    if name == "whole":
-        return Whole()
-    if name == "blocks":
-        return Blocks(size or 200)
-    if name == "window":
-        return Window(size or 200, overlap or 0)
-    raise RagLabError(f"snapshot.chunker.name: '{name}' is unknown; use whole, blocks or window")
