@@ -1,1 +1,138 @@
-"""Parsers: from the bytes of a source to text, structure and offsets, one file per format."""
+"""Parsers: from the bytes of a source to text, structure and offsets, one file per format.
+
+>>> from rag_lab.corpus.parsing import parse
+>>> parse(b"# Scope\\n\\nStaff only.\\n", "policy.md").blocks[0].section_path
+('Scope',)
+
+A new format is one file with `version()` and `parse(data, name, keep_hidden)`, and one line in `FORMATS`.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from importlib import import_module
+from pathlib import PurePath
+from typing import Protocol, cast
+
+from rag_lab.contracts import BlockKind
+from rag_lab.corpus.parsing.parsed import Parsed as Parsed
+from rag_lab.corpus.parsing.parsed import ParseError as ParseError
+
+
+class Parser(Protocol):
+    """What the module of a format offers."""
+
+    def version(self) -> str:
+        """Another version may give another result; versions of libraries are part of it."""
+        ...
+
+    def parse(self, data: bytes, name: str, keep_hidden: bool) -> Parsed:
+        """Read one source. Raises `ParseError`, whose message names it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """The module that reads a format, the endings of its files, and what its bytes look like.
+
+    `magic` is a regular expression for the first kilobyte and `member` a file that its ZIP archive holds; either is
+    believed before the ending. `sniff` is one for the first kilobyte of text, asked only where the ending says nothing.
+    """
+
+    module: str
+    endings: tuple[str, ...]
+    magic: bytes = b""
+    member: bytes = b""
+    sniff: bytes = b""
+
+
+CODE_ENDINGS = (
+    *(".py", ".pyi", ".js", ".mjs", ".cjs", ".jsx", ".ts", ".mts", ".cts", ".tsx", ".java", ".c", ".h", ".cc", ".cpp"),
+    *(".cxx", ".hh", ".hpp", ".hxx", ".go", ".rs", ".sh", ".bash", ".sql", ".cs", ".kt", ".scala", ".swift", ".rb"),
+    *(".php", ".lua", ".r", ".jl", ".pl", ".zsh", ".ps1", ".css", ".toml", ".yaml", ".yml", ".ini", ".cfg", ".xml"),
+)
+
+FORMATS: Mapping[str, Format] = {
+    "pdf": Format("pdf", (".pdf",), magic=rb"\A.{0,1020}%PDF-\d"),
+    "docx": Format("docx", (".docx",), member=b"word/document.xml"),
+    "pptx": Format("pptx", (".pptx",), member=b"ppt/presentation.xml"),
+    "html": Format("html", (".html", ".htm", ".xhtml"), sniff=rb"(?i)\A\s*(<!doctype html|<html|<head|<body)"),
+    "markdown": Format("markdown", (".md", ".markdown", ".mdown", ".mkd")),
+    "notebook": Format("notebook", (".ipynb",)),
+    "table": Format("table", (".csv", ".tsv", ".jsonl", ".ndjson")),
+    "code": Format("code", CODE_ENDINGS, sniff=rb"\A#!\s*/"),
+    "text": Format("text", (".txt", ".text", ".log", ".rst", ".tex", "")),
+}
+
+_SNIFFED = 1024
+_BINARY = re.compile(rb"[\x00-\x06\x0e-\x1a\x1c-\x1f]")
+_TEXT_MARKS = (codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+
+def format_of(data: bytes, name: str) -> str:
+    """Key of `FORMATS` for a source: by unmistakable content, then by the ending of its name, then by its first bytes.
+
+    Raises `ParseError` for bytes that are of no known format.
+    """
+    head = data[:_SNIFFED]
+    for key, candidate in FORMATS.items():
+        if candidate.magic and re.search(candidate.magic, head, re.DOTALL):
+            return key
+        if candidate.member and data.startswith(b"PK\x03\x04") and candidate.member in data:
+            return key
+    ending = PurePath(name).suffix.lower()
+    named = next((key for key, candidate in FORMATS.items() if ending in candidate.endings), "")
+    if named and (FORMATS[named].magic or FORMATS[named].member):
+        return named
+    if not _is_text(data):
+        raise ParseError(
+            f"{name}: is binary and of no known format; give one of {', '.join(FORMATS)}, or leave the file out"
+        )
+    if named and named != "text":
+        return named
+    plain = head.removeprefix(codecs.BOM_UTF8)
+    sniffed = (key for key, candidate in FORMATS.items() if candidate.sniff and re.search(candidate.sniff, plain))
+    return next(sniffed, "text")
+
+
+def parser_version(format_name: str) -> str:
+    """Version of the parser of a format, that of `format_of`."""
+    return _parser(format_name).version()
+
+
+def parse(data: bytes, name: str, *, keep_hidden: bool = False) -> Parsed:
+    """Read one source. `name` is its file name or address: its ending helps to tell the format, errors name it.
+
+    `keep_hidden` also hands out, apart from the text, what the source hides from its readers. A title and a language
+    that the source does not state are filled: the first heading of level 1, and the language that the text looks like.
+    Raises `ParseError`.
+    """
+    from rag_lab.corpus.parsing.language import identify
+
+    parsed = _parser(format_of(data, name)).parse(data, name, keep_hidden)
+    headings = (b.section_path[-1] for b in parsed.blocks if b.kind is BlockKind.HEADING and b.level == 1)
+    return replace(
+        parsed,
+        title=parsed.title or next(headings, ""),
+        language=parsed.language or identify(parsed.text),
+    )
+
+
+def _parser(format_name: str) -> Parser:
+    return cast(Parser, import_module(f"{__name__}.{FORMATS[format_name].module}"))
+
+
+def _is_text(data: bytes) -> bool:
+    """False where control characters show that the bytes are no text, in UTF-16 either."""
+    if data.startswith(_TEXT_MARKS):
+        return True
+    sample = data[:65536]
+    if not _BINARY.search(sample):
+        return True
+    zeros = (sample[::2].count(0), sample[1::2].count(0))
+    if max(zeros) > len(sample) // 8 and min(zeros) * 8 < max(zeros):
+        return True
+    return len(_BINARY.findall(sample)) * 100 <= len(sample) and not sample.startswith((b"\x89PNG", b"\x7fELF"))

@@ -24,7 +24,8 @@ class Parsed:
     offsets: ``[len(text) + 1]``, the position in `original` of every code point of `text` and of its end, never
         decreasing. A character that the parser put in (a table's separator, say) has the position of what follows it.
     metadata: what the source says of itself (front matter, author, dates), values as text, numbers, lists.
-    removed: how many elements were left out, by reason ("display", "hidden", "visibility", "navigation", "page header").
+    removed: how many elements were left out, by reason ("display", "hidden", "visibility", "navigation", "page
+        header").
     hidden: texts that the source hides, filled only on request; they are not part of `text`.
     notes: what a reader of the text should know, e.g. "reading_order: uncertain".
     """
