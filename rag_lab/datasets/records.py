@@ -13,6 +13,7 @@ from rag_lab.contracts import Acl, Document, GoldSpan, Principal, Question, RagL
 from rag_lab.datasets.jsonl import Record
 from rag_lab.datasets.languages import language_of
 from rag_lab.datasets.settings import Settings
+from rag_lab.datasets.standing import standing_of
 from rag_lab.datasets.times import parse_instant
 
 ID_KEYS = ("_id", "id")
@@ -83,7 +84,10 @@ def document_of(record: Record, declared: bool, settings: Settings, repairs: Rep
     """A document from a corpus record.
 
     Where the collection has declared rights (`declared`), a document without a tenant or without readers admits
-    nobody. An instant that cannot be read is an error, never an open interval.
+    nobody. An instant that cannot be read is an error, never an open interval, and so is a standing that is not known
+    (see `standing_of`). Of the three dates `published`, `valid_from` to `valid_until`, and that of ingestion, only the
+    first two are the author's to give: a record never says when it was ingested. Publication may lie after the start
+    of validity.
     """
     document_id = record_id(record)
     metadata = metadata_of(record, ("title", "text"))
@@ -95,6 +99,7 @@ def document_of(record: Record, declared: bool, settings: Settings, repairs: Rep
     valid_until = parse_instant(metadata.get("valid_until"), settings.zone, f"{place}, field valid_until", "until")
     if valid_from is not None and valid_until is not None and valid_from >= valid_until:
         raise RagLabError(f"{place}: valid_until is not after valid_from, so it is never valid")
+    standing = standing_of(metadata, place)
     return Document(
         document_id=document_id,
         text=text,
@@ -105,10 +110,12 @@ def document_of(record: Record, declared: bool, settings: Settings, repairs: Rep
         language=_stated(metadata, "language", "") or language_of(text or title),
         source_uri=_stated(metadata, "source_uri", _stated(metadata, "url", "")),
         source_version=_stated(metadata, "version", "1"),
-        source_trust=_stated(metadata, "trust", "primary"),
+        source_trust=standing.source_trust,
         published_at=parse_instant(metadata.get("published"), settings.zone, f"{place}, field published"),
         valid_from=valid_from,
         valid_until=valid_until,
+        status=standing.status,
+        authority=standing.authority,
         metadata=metadata,
     )
 
