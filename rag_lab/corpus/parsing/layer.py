@@ -149,8 +149,8 @@ class LayerBuilder:
             return np.zeros(1, dtype=np.int32)
         starts = np.array(self._starts, dtype=np.int64)
         steps = np.array(self._steps, dtype=bool)
-        following = np.minimum.accumulate(np.where(starts < 0, self._end, starts)[::-1])[::-1]
-        starts = np.where(starts < 0, following, starts)
+        placed = np.where(starts < 0, len(starts), np.arange(len(starts)))
+        starts = np.append(starts, self._end)[np.minimum.accumulate(placed[::-1])[::-1]]
         begins = np.concatenate(([0], np.cumsum(lengths)[:-1]))
         places = np.empty(int(lengths.sum()) + 1, dtype=np.int32)
         np.copyto(places[:-1], np.repeat((starts - np.where(steps, begins, 0)).astype(np.int32), lengths))

@@ -22,7 +22,8 @@ class Parsed:
     original: the source's own text layer, as it was decoded: the whole file for text formats, the text of all pages for
         PDF, all text nodes in document order for office formats. It is kept, so that offsets stay checkable.
     offsets: ``[len(text) + 1]``, the position in `original` of every code point of `text` and of its end, never
-        decreasing. A character that the parser put in (a table's separator, say) has the position of what follows it.
+        decreasing, except in PDF and slides, where text is put in reading order. A character that the parser put in (a
+        table's separator, say) has the position of what follows it.
     metadata: what the source says of itself (front matter, author, dates), values as text, numbers, lists.
     removed: how many elements were left out, by reason ("display", "hidden", "visibility", "navigation", "page
         header").
