@@ -1,25 +1,27 @@
 """The folder where snapshots, index parts and stage results are kept, each under a key made from its content.
 
-An entry is a folder (or file) that appears by one rename, complete, or not at all: a killed process leaves the old
-state or the new one, and at worst a ``tmp-*`` folder that a later writer sweeps away.
+An entry is a folder (or file) that appears by one rename, complete and flushed to the disk, or not at all: a killed
+process leaves the old state or the new one, and at worst something named ``tmp-*``. Whoever writes holds a lock on it,
+which dies with the process, so the next writer can tell what was left behind and sweeps it away.
 """
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
 import shutil
 import tempfile
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rag_lab.contracts import RagLabError
 
-ABANDONED_AFTER_S = 24 * 3600
+TEMPORARY = "tmp-"
 SUM_LENGTH = 64
 
 
@@ -38,17 +40,61 @@ def file_digest(path: Path) -> str:
 def write_atomically(path: Path, data: bytes | str) -> None:
     """Write a file so that readers see the old content or the new one, never a part."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix="tmp-")
-    try:
-        with os.fdopen(handle, "wb") as file:
+    with _temporary(path.parent, folder=False) as made:
+        with made.open("wb") as file:
             file.write(data.encode() if isinstance(data, str) else data)
             file.flush()
             os.fsync(file.fileno())
-        Path(name).chmod(0o644)
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+        made.chmod(0o644)
+        made.replace(path)
+        _flush(path.parent)
+
+
+@contextmanager
+def _temporary(parent: Path, folder: bool = True) -> Iterator[Path]:
+    """A new empty file or folder whose lock is held until the end, and which is then deleted if it is still there."""
+    while True:
+        if folder:
+            made = Path(tempfile.mkdtemp(dir=parent, prefix=TEMPORARY))
+        else:
+            handle, name = tempfile.mkstemp(dir=parent, prefix=TEMPORARY)
+            os.close(handle)
+            made = Path(name)
+        # A sweeper may come between making and locking: then its lock is waited for, and what it took is made anew.
+        with suppress(FileNotFoundError):
+            lock = os.open(made, os.O_RDONLY)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if made.exists():
+                break
+            os.close(lock)
+    try:
+        yield made
+    finally:
+        _delete(made)
+        os.close(lock)
+
+
+def _delete(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with suppress(OSError):
+            path.unlink()
+
+
+def _flush(path: Path) -> None:
+    """Have the disk keep a file's bytes, or the names in a folder."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _flush_tree(folder: Path) -> None:
+    for path in folder.rglob("*"):
+        _flush(path)
+    _flush(folder)
 
 
 def home() -> Path:
@@ -85,25 +131,54 @@ class Store:
         if self.intact(kind, key):
             return target
         target.parent.mkdir(parents=True, exist_ok=True)
-        self._sweep(target.parent)
-        folder = Path(tempfile.mkdtemp(dir=target.parent, prefix="tmp-"))
-        try:
+        sweep(target.parent)
+        with _temporary(target.parent) as folder:
             facts = dict(build(folder) or {})
             files = {
                 str(path.relative_to(folder)): {"bytes": path.stat().st_size, "sha256": file_digest(path)}
                 for path in sorted(folder.rglob("*"))
                 if path.is_file()
             }
-            write_atomically(
-                folder / "manifest.json",
-                json.dumps({"kind": kind, "key": key, **facts, "files": files}, ensure_ascii=False, indent=1),
-            )
+            listed = {"kind": kind, "key": key, **facts, "files": files}
+            (folder / "manifest.json").write_text(json.dumps(listed, ensure_ascii=False, indent=1), encoding="utf-8")
             verify(folder)
             folder.chmod(0o755)
+            _flush_tree(folder)
             self._place(folder, kind, key)
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
         return target
+
+    def remove(self, kind: str, key: str) -> bool:
+        """Delete an entry, and say whether there was one. For readers it is gone by one rename.
+
+        Raises:
+            RagLabError: some of its files could not be deleted; they are no entry any more, but still on the disk.
+        """
+        target = self.path(kind, key)
+        if not target.is_dir():
+            return False
+        sweep(target.parent)
+        with _temporary(target.parent) as grave:
+            try:
+                target.rename(grave / "removed")
+            except FileNotFoundError:
+                return False
+            _flush(target.parent)
+        if grave.exists():
+            raise RagLabError(f"{grave}: could not be deleted; delete it by hand")
+        _flush(target.parent)
+        return True
+
+    def entries(self, kind: str) -> list[str]:
+        """Keys of the entries of a kind, sorted."""
+        folder = self.root / kind
+        found = folder.iterdir() if folder.is_dir() else iter(())
+        return sorted(path.name for path in found if path.is_dir() and not path.name.startswith(TEMPORARY))
+
+    def sweep(self) -> None:
+        """Delete everything in the store that writers left behind when they were killed."""
+        for path in (self.root, *sorted(self.root.rglob("*"))):
+            if path.is_dir():
+                sweep(path)
 
     def intact(self, kind: str, key: str) -> bool:
         """Whether the entry is there with every file as it was written."""
@@ -120,11 +195,11 @@ class Store:
         """Rename a built folder into place; a damaged entry makes way, a sound one of another writer stays."""
         target = self.path(kind, key)
         if target.exists() and not self.intact(kind, key):
-            damaged = Path(tempfile.mkdtemp(dir=target.parent, prefix="tmp-"))
-            target.rename(damaged / "damaged")
-            shutil.rmtree(damaged, ignore_errors=True)
+            with _temporary(target.parent) as grave, suppress(FileNotFoundError):
+                target.rename(grave / "damaged")
         try:
             folder.rename(target)
+            _flush(target.parent)
         except OSError:
             if not self.intact(kind, key):
                 raise
@@ -140,17 +215,22 @@ class Store:
 
     def write(self, kind: str, key: str, name: str, data: bytes) -> None:
         """Write a small file of an entry; its last 64 bytes are the SHA-256 of the others."""
-        write_atomically(self.path(kind, key) / name, data + hashlib.sha256(data).hexdigest().encode())
+        path = self.path(kind, key) / name
+        if path.parent.is_dir():
+            sweep(path.parent)
+        write_atomically(path, data + hashlib.sha256(data).hexdigest().encode())
 
-    @staticmethod
-    def _sweep(folder: Path) -> None:
-        for left in folder.glob("tmp-*"):
+
+def sweep(folder: Path) -> None:
+    """Delete what killed writers left in a folder. What a living one is at work on is locked, and stays."""
+    for left in folder.glob(f"{TEMPORARY}*"):
+        with suppress(OSError):
+            lock = os.open(left, os.O_RDONLY)
             try:
-                old = time.time() - left.stat().st_mtime > ABANDONED_AFTER_S
-            except OSError:
-                continue
-            if old:
-                shutil.rmtree(left, ignore_errors=True)
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                _delete(left)
+            finally:
+                os.close(lock)
 
 
 def manifest(folder: Path) -> dict[str, Any]:
