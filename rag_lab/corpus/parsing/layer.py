@@ -272,10 +272,12 @@ def _composed(codes: Codes, kept: npt.NDArray[np.int64]) -> tuple[str, npt.NDArr
     text = _text(codes)
     if text.isascii() or unicodedata.is_normalized("NFC", text):
         return text, kept
-    joins, changes = _joins()
-    bounds = np.append(np.flatnonzero(~joins[codes] | (np.arange(len(codes)) == 0)), len(codes))
-    lengths = np.diff(bounds)
-    touched = np.flatnonzero((lengths > 1) | changes[codes[bounds[:-1]]])
+    bounds, touched = _clusters(codes)
+    codes, kept = _pairs(codes, kept, bounds, touched)
+    text = _text(codes)
+    if unicodedata.is_normalized("NFC", text):
+        return text, kept
+    bounds, touched = _clusters(codes)
     texts: list[str] = []
     positions: list[npt.NDArray[np.int64]] = []
     at = 0
@@ -285,6 +287,31 @@ def _composed(codes: Codes, kept: npt.NDArray[np.int64]) -> tuple[str, npt.NDArr
         positions += (kept[at:start], kept[start + np.asarray(places, dtype=np.int64)])
         at = end
     return "".join((*texts, text[at:])), np.concatenate((*positions, kept[at:]))
+
+
+def _clusters(codes: Codes) -> tuple[IntArray, IntArray]:
+    """Edges of the stretches that NFC looks at one by one, ``[n + 1]``, and which of the stretches it may change."""
+    joins, changes = _joins()
+    starts = ~joins[codes]
+    starts[0] = True
+    bounds = np.append(np.flatnonzero(starts), len(codes)).astype(np.int32)
+    return bounds, np.flatnonzero((np.diff(bounds) > 1) | changes[codes[bounds[:-1]]]).astype(np.int32)
+
+
+def _pairs(
+    codes: Codes, kept: npt.NDArray[np.int64], bounds: IntArray, touched: IntArray
+) -> tuple[Codes, npt.NDArray[np.int64]]:
+    """Compose the stretches of two code points that become one: nearly all there are, each kind of pair once."""
+    first = bounds[touched][np.diff(bounds)[touched] == 2]
+    pairs, inverse = np.unique(codes[first].astype(np.int64) << 21 | codes[first + 1], return_inverse=True)
+    composed = [unicodedata.normalize("NFC", chr(pair >> 21) + chr(pair & 0x1FFFFF)) for pair in pairs.tolist()]
+    values = np.array([ord(text) if len(text) == 1 else 0 for text in composed], dtype=np.uint32)[inverse]
+    first, values = first[values > 0], values[values > 0]
+    codes = codes.copy()
+    codes[first] = values
+    stays = np.ones(len(codes), dtype=bool)
+    stays[first + 1] = False
+    return codes[stays], kept[stays]
 
 
 def _compose(cluster: str) -> tuple[str, list[int]]:

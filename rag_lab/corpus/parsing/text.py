@@ -21,7 +21,7 @@ def version() -> str:
 
 def parse(data: bytes, name: str, keep_hidden: bool = False) -> Parsed:  # noqa: ARG001 - one interface
     """The text as it is, cut into paragraphs."""
-    decoded = decode(data, name)
+    decoded = decode(data)
     builder = LayerBuilder(decoded.text)
     add_paragraphs(builder, 0, len(decoded.text), pages="\f" in decoded.text)
     layer = builder.build()
