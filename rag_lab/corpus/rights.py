@@ -2,22 +2,31 @@
 
 Chunks that share tenant, ACLs and validity interval form a *rights class*. A request is checked against classes; every
 index then restricts its own search to the permitted ones (Lucene by a term filter, FAISS by rows). Whatever is missing
-denies: no principal, another tenant, no public flag and no shared group, an unknown policy, a validity interval that
-does not hold.
+denies: no principal, another tenant, no public flag and no shared group, an unknown policy, an authorisation under
+another version of the policies, a validity interval that does not hold. Documents on the deny list leave every scope.
+
+Sections are nested. A right of a section holds for the whole section of every heading in it, subsections included, and
+for all that is made from it: a chunk shows the headings above it, so it needs the rights of those headings, and where
+the title of a document is a heading in it, every chunk needs that heading's.
 """
 
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rag_lab.contracts import GLOBAL_TENANT, Acl, BoolArray, Document, IntArray, Request, Span
+from rag_lab.contracts import GLOBAL_TENANT, Acl, Block, BlockKind, BoolArray, Document, IntArray, Request, Span
 from rag_lab.store import digest
+
+if TYPE_CHECKING:
+    from rag_lab.corpus.policies import PolicyBook
 
 Policies = Mapping[str, Acl]
 """Readers by policy id, as they are now."""
@@ -43,11 +52,18 @@ class RightsClass:
 
     @classmethod
     def of(cls, document: Document, spans: Iterable[Span] = ()) -> RightsClass:
-        """The class of what is made from these spans of a document: the strictest right of all its sources."""
+        """The class of what is made from these spans of a document: the strictest right of all its sources.
+
+        The headings above a span, and the title, count among its sources.
+        """
+        sources = (
+            [source for span in spans for source in (span, *_above(document, span[0]))] if document.sections else []
+        )
+        sources += _title(document) if sources else []
         touched = [
             section
             for section in document.sections
-            if any(section.span[0] < end and start < section.span[1] for start, end in spans)
+            if any(section.span[0] < end and start < section.span[1] for start, end in sources)
         ]
         acls = tuple(sorted({document.acl, *(section.acl for section in touched)}, key=repr))
         begins = [d for d in (document.valid_from, *(section.valid_from for section in touched)) if d is not None]
@@ -55,11 +71,40 @@ class RightsClass:
         return cls(document.tenant, acls, max(begins, default=None), min(ends, default=None))
 
 
+def _above(document: Document, position: int) -> Iterator[Span]:
+    """Spans of the headings whose sections hold a position, the nearest first."""
+    headings = _headings(document)
+    level = 7
+    for number in range(bisect_left(headings, position, key=lambda heading: heading.span[0]) - 1, -1, -1):
+        if headings[number].level < level:
+            level = headings[number].level
+            yield headings[number].span
+
+
+def _title(document: Document) -> list[Span]:
+    """Spans of the headings that say what the title says."""
+    title = " ".join(document.title.split())
+    return [heading.span for heading in _headings(document) if title and heading.section_path[-1:] == (title,)]
+
+
+def _headings(document: Document) -> Sequence[Block]:
+    """The headings in order; a document without blocks is read as Markdown, as the chunkers do."""
+    blocks = document.blocks or _markdown(document.text)
+    return [block for block in blocks if block.kind is BlockKind.HEADING]
+
+
+@lru_cache(maxsize=4)
+def _markdown(text: str) -> tuple[Block, ...]:
+    from rag_lab.corpus.chunking.markdown import markdown_blocks
+
+    return tuple(markdown_blocks(text))
+
+
 @dataclass(frozen=True, eq=False)
 class Scope:
     """What one or more requests may read: ``classes [n_classes]`` and ``rows [n_chunks]`` are True where permitted.
 
-    `narrowed` says that a request's own list of documents leaves out rows which its classes permit.
+    `narrowed` says that the deny list, or a request's own list of documents, leaves out rows which its classes permit.
     """
 
     classes: BoolArray
@@ -79,10 +124,15 @@ class Scope:
 
 @dataclass(frozen=True, eq=False)
 class Scopes:
-    """The scopes of a batch: request i has ``scopes[of[i]]``; requests with equal rights share one."""
+    """The scopes of a batch: request i has ``scopes[of[i]]``; requests with equal rights share one.
+
+    version: a digest of the policy book and of the denied documents among those that the rows belong to. Scopes of the
+    same requests on the same snapshot are equal when their versions are.
+    """
 
     of: IntArray
     scopes: tuple[Scope, ...]
+    version: str
 
     def rows(self, request: int) -> BoolArray:
         """Permitted rows of one request, ``[n_chunks]``."""
@@ -132,30 +182,65 @@ def scopes_of(
     classes: Sequence[RightsClass],
     codes: IntArray,
     document_ids: Sequence[str],
-    policies: Policies,
+    book: PolicyBook,
+    denied: frozenset[str] = frozenset(),
 ) -> Scopes:
-    """Compute each request's scope once. A request's own `scope` (document ids) can only narrow it."""
+    """Compute each request's scope once: what its rights admit, without `denied` and within its own `scope`.
+
+    Args:
+        classes, codes: the rights classes, and which of them each row has, ``[n_chunks]``.
+        document_ids: the document of each row, ``[n_chunks]``; rows of one document are neighbours.
+        book: who the readers of each policy are. A request that was authorised under another version reads nothing.
+        denied: documents that nobody may read; a list of some that the rows do not hold makes no difference.
+    """
+    documents = _Documents(document_ids)
+    readable = documents.rows(lambda document_id: document_id not in denied) if denied else None
+    scopes: list[Scope] = []
     known: dict[bytes, int] = {}
     decided: dict[tuple[object, ...], int] = {}
-    scopes: list[Scope] = []
+    policies: dict[datetime, Policies] = {}
     of = np.empty(len(requests), dtype=np.int32)
-    ids = np.asarray(document_ids, dtype=object)
     for i, request in enumerate(requests):
-        caller = (request.principal, request.tenant, request.time, request.horizon, request.scope)
+        caller = (
+            request.principal,
+            request.tenant,
+            request.time,
+            request.horizon,
+            request.scope,
+            request.policy_version,
+        )
         if caller not in decided:
+            if request.time not in policies:
+                policies[request.time] = book.at(request.time)
+            current = request.policy_version == book.version
             allowed = np.fromiter(
-                (permits(rights, request, policies) for rights in classes),
+                (current and permits(rights, request, policies[request.time]) for rights in classes),
                 dtype=bool,
                 count=len(classes),
             )
-            rows = allowed[codes] if len(codes) else np.zeros(0, dtype=bool)
-            permitted = rows
+            permitted = allowed[codes] if len(codes) else np.zeros(0, dtype=bool)
+            rows = permitted if readable is None else permitted & readable
             if request.scope is not None:
-                rows = rows & np.fromiter((d in request.scope for d in ids), dtype=bool, count=len(ids))
+                rows = rows & documents.rows(request.scope.__contains__)
             key = rows.tobytes() + allowed.tobytes()
             if key not in known:
                 known[key] = len(scopes)
                 scopes.append(Scope(allowed, rows, bool((rows != permitted).any())))
             decided[caller] = known[key]
         of[i] = decided[caller]
-    return Scopes(of, tuple(scopes))
+    return Scopes(of, tuple(scopes), digest(book.version, sorted(denied.intersection(documents.ids)))[:16])
+
+
+class _Documents:
+    """Which rows belong to which document; rows of one document are neighbours."""
+
+    def __init__(self, document_ids: Sequence[str]) -> None:
+        ids = np.asarray(document_ids, dtype=object)
+        first = np.r_[True, ids[1:] != ids[:-1]] if len(ids) else np.zeros(0, dtype=bool)
+        self.ids: list[str] = ids[first].tolist()
+        self._of = np.cumsum(first) - 1
+
+    def rows(self, admitted: Callable[[str], bool]) -> BoolArray:
+        """True for the rows of the documents that are admitted, ``[n_chunks]``."""
+        flags: BoolArray = np.fromiter(map(admitted, self.ids), dtype=bool, count=len(self.ids))[self._of]
+        return flags

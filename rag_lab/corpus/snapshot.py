@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from rag_lab.contracts import Chunk, RagLabError, Request
 from rag_lab.corpus.chunk_table import ChunkTable, read_chunks
+from rag_lab.corpus.policies import PolicyBook
 from rag_lab.corpus.rights import Scopes, scopes_of
 from rag_lab.store import manifest
 
@@ -77,7 +78,7 @@ class Snapshot:
                     f"request {request.request_id}: snapshot {self.id} is of {self.published_at.isoformat()}, older "
                     f"than the freshness bound {request.freshness_bound.isoformat()}; publish again"
                 )
-        return scopes_of(requests, self.chunks.classes, self.chunks.rights, self.chunks.document_id, {})
+        return scopes_of(requests, self.chunks.classes, self.chunks.rights, self.chunks.document_id, PolicyBook())
 
     def chunk(self, row: int) -> Chunk:
         """One chunk as a record."""

@@ -5,7 +5,8 @@ from datetime import UTC, datetime
 import numpy as np
 import pytest
 
-from rag_lab.contracts import Acl, Principal, Request
+from rag_lab.contracts import Acl, Block, BlockKind, Document, Principal, Request, SectionRights, Span
+from rag_lab.corpus.policies import PolicyBook
 from rag_lab.corpus.rights import RightsClass, classify, group_names, permits, scopes_of
 from rag_lab.datasets.times import parse_instant
 
@@ -92,7 +93,7 @@ def test_equal_scopes_are_shared_and_a_request_can_only_narrow() -> None:
         Request("3", "q", Principal("t"), "t", NOW, scope=frozenset({"b", "c"})),
         Request("4", "q", Principal("t", ("hr",)), "t", NOW),
     ]
-    scopes = scopes_of(requests, classes, codes, ids, {})
+    scopes = scopes_of(requests, classes, codes, ids, PolicyBook())
     seen = [[ids[row] for row in np.flatnonzero(scopes.rows(i))] for i in range(4)]
     assert seen == [["a", "c"], ["a", "c"], ["c"], ["a", "b", "c"]]
     assert scopes.of[0] == scopes.of[1]
@@ -102,5 +103,110 @@ def test_equal_scopes_are_shared_and_a_request_can_only_narrow() -> None:
 
 
 def test_an_empty_corpus_has_empty_scopes() -> None:
-    scopes = scopes_of([Request("1", "q", Principal("t"), "t", NOW)], [], np.zeros(0, dtype=np.int32), [], {})
+    scopes = scopes_of([Request("1", "q", Principal("t"), "t", NOW)], [], np.zeros(0, dtype=np.int32), [], PolicyBook())
     assert scopes.scopes[0].empty
+
+
+def test_denied_documents_leave_every_scope_and_others_make_no_difference() -> None:
+    classes, codes = classify([rights(), rights(), rights(Acl(groups=("hr",))), rights()])
+    ids = ["a", "a", "b", "c"]
+    requests = [Request("1", "q", Principal("t"), "t", NOW), Request("2", "q", Principal("t", ("hr",)), "t", NOW)]
+
+    def scopes(*denied: str):
+        return scopes_of(requests, classes, codes, ids, PolicyBook(), frozenset(denied))
+
+    assert [scopes("a").rows(i).tolist() for i in range(2)] == [[False, False, False, True], [False, False, True, True]]
+    assert all(scope.narrowed for scope in scopes("a").scopes)
+    assert not any(scope.narrowed for scope in scopes("x").scopes)
+    assert scopes("x").version == scopes().version
+    assert len({scopes(*denied).version for denied in ((), ("a",), ("b",), ("a", "b"))}) == 4
+    assert scopes("b", "a").version == scopes("a", "b", "y").version
+
+
+HR, PAY = Acl(groups=("hr",)), Acl(groups=("pay",))
+MARKDOWN = """# Manual
+
+Intro.
+
+## Pay
+
+Bands.
+
+### Bonus
+
+Every May.
+
+## Leave
+
+Thirty days.
+"""
+
+
+def span_of(text: str) -> Span:
+    start = MARKDOWN.index(text)
+    return start, start + len(text)
+
+
+def class_of(text: str, *sections: tuple[str, Acl], title: str = "", blocks: tuple[Block, ...] = ()) -> set[Acl]:
+    """The ACLs of a chunk of `text`, where sections are given by a piece of their text."""
+    stated = tuple(SectionRights(span_of(piece), acl) for piece, acl in sections)
+    document = Document("d", MARKDOWN, title=title, acl=PUBLIC, sections=stated, blocks=blocks)
+    return set(RightsClass.of(document, [span_of(text)]).acls)
+
+
+BLOCKS = tuple(
+    Block(BlockKind.HEADING, span_of(text), path, level)
+    for text, path, level in (
+        ("# Manual", ("Manual",), 1),
+        ("## Pay", ("Manual", "Pay"), 2),
+        ("### Bonus", ("Manual", "Pay", "Bonus"), 3),
+        ("## Leave", ("Manual", "Leave"), 2),
+    )
+)
+
+
+@pytest.mark.parametrize("blocks", [(), BLOCKS])
+def test_a_subsection_inherits_the_right_of_the_headings_above_it(blocks: tuple[Block, ...]) -> None:
+    pay, bonus = ("## Pay\n\nBands.", HR), ("### Bonus", PAY)
+    assert class_of("Intro.", pay, bonus, blocks=blocks) == {PUBLIC}
+    assert class_of("Bands.", pay, bonus, blocks=blocks) == {PUBLIC, HR}
+    assert class_of("Every May.", pay, blocks=blocks) == {PUBLIC, HR}
+    assert class_of("Every May.", pay, bonus, blocks=blocks) == {PUBLIC, HR, PAY}
+    assert class_of("Thirty days.", pay, bonus, blocks=blocks) == {PUBLIC}
+    assert class_of("Thirty days.", ("# Manual", HR), blocks=blocks) == {PUBLIC, HR}
+
+
+@pytest.mark.parametrize("blocks", [(), BLOCKS])
+def test_a_title_that_is_a_restricted_heading_restricts_every_chunk(blocks: tuple[Block, ...]) -> None:
+    assert class_of("Intro.", ("## Pay", HR), title="Pay", blocks=blocks) == {PUBLIC, HR}
+    assert class_of("Intro.", ("## Pay", HR), title="Manual", blocks=blocks) == {PUBLIC}
+
+
+def test_an_open_section_does_not_widen_a_closed_document() -> None:
+    text = "Bands."
+    section = SectionRights((0, len(text)), PUBLIC, valid_from=NOW, valid_until=None)
+    inner = SectionRights((0, len(text)), PUBLIC, valid_until=NOW)
+    made = RightsClass.of(Document("d", text, acl=HR, tenant="t", sections=(section, inner)), [(0, 3)])
+    assert set(made.acls) == {HR, PUBLIC}
+    assert (made.valid_from, made.valid_until) == (NOW, NOW)
+    assert not reads(made, Principal("t"), "t", NOW)
+
+
+def test_a_global_document_is_read_from_every_tenant_as_far_as_its_acl_admits() -> None:
+    everywhere = RightsClass("global", (PUBLIC,))
+    assert reads(everywhere, Principal("t"), "t", NOW)
+    assert not reads(everywhere, Principal("t"), "u", NOW)
+    assert not reads(everywhere, None, "t", NOW)
+    assert not reads(RightsClass("global", (HR,)), Principal("t"), "t", NOW)
+
+
+def test_a_horizon_shows_what_comes_and_nothing_that_is_over() -> None:
+    until = datetime(2026, 12, 1, tzinfo=UTC)
+
+    def shown(rights_class: RightsClass, horizon: datetime | None) -> bool:
+        return permits(rights_class, Request("r", "q", Principal("t"), "t", NOW, horizon=horizon), {})
+
+    coming, over = rights(since=until), rights(until=NOW)
+    assert [shown(coming, horizon) for horizon in (None, NOW, until)] == [False, False, True]
+    assert not shown(over, until)
+    assert shown(rights(), datetime(2020, 1, 1, tzinfo=UTC))
