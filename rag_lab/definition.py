@@ -7,10 +7,19 @@ from datetime import date
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_serializer,
+    field_validator,
+    model_validator,
+)
 
 from rag_lab.budgets import Budget
 from rag_lab.contracts import RESOURCES, RagLabError
+from rag_lab.corpus.chunking import Chunker, Whole, load_chunker, settings_of
 
 MAIN = "main"
 LONGEST_SHOWN = 60
@@ -22,20 +31,32 @@ class Settings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
-class ChunkerSettings(Settings):
-    """How documents are cut. Sizes are in tokens of the encoder."""
-
-    name: Literal["whole", "blocks", "window"] = "whole"
-    size: int | None = Field(None, ge=1)
-    overlap: int | None = Field(None, ge=0)
-
-
 class SnapshotSettings(Settings):
-    """What is built from the documents. ``auto`` follows the languages of the corpus."""
+    """What is built from the documents. ``auto`` follows the languages of the corpus.
 
-    chunker: ChunkerSettings = ChunkerSettings()
+    `chunker` is a mapping of its name and settings, ``{name: window, size: 200, overlap: 20}``, or the name alone.
+    """
+
+    chunker: Chunker = Whole()
     analyzer: Literal["auto", "en", "zh", "multilingual"] = "auto"
     encoder: str = "auto"
+
+    @field_validator("chunker", mode="plain")
+    @classmethod
+    def _by_name(cls, given: Any) -> Chunker:
+        if isinstance(given, Chunker):
+            return given
+        if isinstance(given, str):
+            return load_chunker(given)
+        if not isinstance(given, Mapping):
+            raise ValueError("must be the name of a chunker, or a mapping of its name and settings")
+        if not all(isinstance(key, str) for key in given):
+            raise ValueError("its settings must have names")
+        return load_chunker(**{"name": Whole.name, **given})
+
+    @field_serializer("chunker")
+    def _settings(self, chunker: Chunker) -> dict[str, Any]:
+        return settings_of(chunker)
 
 
 class DatasetSettings(Settings):

@@ -28,7 +28,6 @@ from rag_lab.contracts import (
     Request,
 )
 from rag_lab.corpus.chunk_table import ChunkTable
-from rag_lab.corpus.chunking import load_chunker
 from rag_lab.corpus.publishing import publish
 from rag_lab.corpus.snapshot import Snapshot
 from rag_lab.datasets.times import parse_instant
@@ -125,7 +124,7 @@ class Preparation:
     def key(self) -> str:
         """All that decides the results: equal keys have equal figures."""
         uses_encoder = (
-            any(v.factories for v in self.variants.values()) or self.definition.snapshot.chunker.name != "whole"
+            any(v.factories for v in self.variants.values()) or self.definition.snapshot.chunker.counts_tokens
         )
         return digest(
             self.definition.model_dump(mode="json"),
@@ -142,15 +141,14 @@ class Preparation:
     def snapshot(self) -> Snapshot:
         """The snapshot with what the variants search."""
         settings = self.definition.snapshot
-        chunker = load_chunker(settings.chunker.name, settings.chunker.size, settings.chunker.overlap)
         factories = tuple(dict.fromkeys(f for variant in self.variants.values() for f in variant.factories))
         lucene = any(variant.needs_lucene for variant in self.variants.values())
         self.bars.update("snapshot", 0, 1)
         made = publish(
             self.store,
             self.dataset.documents,
-            chunker,
-            token_encoder=None if settings.chunker.name == "whole" else self.encoder,
+            settings.chunker,
+            token_encoder=self.encoder if settings.chunker.counts_tokens else None,
             analyzer=self._analyzer() if lucene else None,
             encoder=self.encoder if factories else None,
             factories=factories,

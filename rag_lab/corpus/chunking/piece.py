@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from bisect import bisect_left
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from dataclasses import fields
+from functools import cached_property
+from typing import ClassVar
 
-from rag_lab.contracts import Document, Span
+import numpy as np
+import numpy.typing as npt
+from pydantic import ConfigDict
+from pydantic.dataclasses import dataclass
+
+from rag_lab.contracts import Document, Encoder, RagLabError, Span
+from rag_lab.corpus.chunking.breaks import break_levels
 
 TokenSpans = Callable[[str], list[Span]]
+SETTINGS = ConfigDict(extra="forbid", allow_inf_nan=False)
 
 
 class Tokens:
@@ -17,16 +26,22 @@ class Tokens:
 
     def __init__(self, text: str, token_spans: TokenSpans) -> None:
         self.text = text
+        self.token_spans = token_spans
         self.spans = token_spans(text)
-        self._starts = [start for start, _ in self.spans]
+        self.starts = [start for start, _ in self.spans]
 
     def count(self, span: Span) -> int:
         """Tokens that start inside the span."""
-        return bisect_left(self._starts, span[1]) - bisect_left(self._starts, span[0])
+        return bisect_left(self.starts, span[1]) - bisect_left(self.starts, span[0])
 
-    def within(self, span: Span) -> list[Span]:
-        """Tokens that start inside the span."""
-        return self.spans[bisect_left(self._starts, span[0]) : bisect_left(self._starts, span[1])]
+    def within(self, span: Span) -> tuple[int, int]:
+        """Positions of the tokens that start inside the span: the first, and one after the last."""
+        return bisect_left(self.starts, span[0]), bisect_left(self.starts, span[1])
+
+    @cached_property
+    def levels(self) -> npt.NDArray[np.int8]:
+        """How good a place to cut stands before each token, ``[n]``; see `break_levels`."""
+        return break_levels(self.text, np.array(self.starts, dtype=np.int64))
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +59,63 @@ class Piece:
     page: int = 0
 
 
-class Chunker(Protocol):
-    """A rule that cuts documents."""
+@dataclass(frozen=True, config=SETTINGS)
+class Chunker(ABC):
+    """A rule that cuts documents. Its fields are its settings; `rule` counts the changes of what it does."""
+
+    name: ClassVar[str]
+    rule: ClassVar[int]
+    counts_tokens: ClassVar[bool] = True
 
     @property
     def version(self) -> str:
-        """The rule and its parameters: another version means other chunks."""
-        ...
+        """The rule and its settings: another version means other chunks."""
+        given = ",".join(f"{setting.name}={getattr(self, setting.name)}" for setting in fields(self))
+        return f"{self.name}-{self.rule}" + (f"({given})" if given else "")
 
-    def cut(self, document: Document, token_spans: TokenSpans) -> list[Piece]:
-        """Pieces in document order; together they cover every character that is not white space."""
-        ...
+    @abstractmethod
+    def cut(self, documents: Sequence[Document], encoder: Encoder | None) -> list[list[Piece]]:
+        """The pieces of each document, in order; together they cover every character that is not white space.
+
+        A document's pieces depend on that document and the encoder alone. `encoder` counts tokens and, for a chunker
+        that compares sentences, embeds them; one that has `counts_tokens` needs it.
+        """
+
+
+@dataclass(frozen=True, config=SETTINGS)
+class TokenChunker(Chunker):
+    """A chunker that looks at one document at a time and counts its tokens."""
+
+    def cut(self, documents: Sequence[Document], encoder: Encoder | None) -> list[list[Piece]]:
+        """The pieces of each document. Raises RagLabError without an encoder."""
+        token_spans = needed(self, encoder).token_spans
+        return [self.pieces(document, Tokens(document.text, token_spans)) for document in documents]
+
+    @abstractmethod
+    def pieces(self, document: Document, tokens: Tokens) -> list[Piece]:
+        """The pieces of one document, in order."""
+
+
+def needed(chunker: Chunker, encoder: Encoder | None) -> Encoder:
+    """The encoder, which this chunker cannot do without."""
+    if encoder is None:
+        raise RagLabError(f"snapshot.chunker: {chunker.version} counts tokens and needs snapshot.encoder")
+    return encoder
+
+
+def check_overlap(size: int, overlap: int) -> None:
+    """Raise RagLabError for an overlap that leaves no way forward."""
+    if overlap >= size:
+        raise RagLabError(
+            f"snapshot.chunker.overlap: size {size} and overlap {overlap} cannot advance; give an overlap below size"
+        )
+
+
+def trim(text: str, span: Span) -> Span | None:
+    """The span without white space at its ends, None when nothing is left."""
+    piece = text[slice(*span)]
+    stripped = piece.strip()
+    if not stripped:
+        return None
+    start = span[0] + len(piece) - len(piece.lstrip())
+    return start, start + len(stripped)

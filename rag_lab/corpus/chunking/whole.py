@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from typing import ClassVar
 
-from rag_lab.contracts import Document
-from rag_lab.corpus.chunking.piece import Piece, TokenSpans
+from pydantic.dataclasses import dataclass
+
+from rag_lab.contracts import Document, Encoder
+from rag_lab.corpus.chunking.piece import SETTINGS, Chunker, Piece
 
 
-@dataclass(frozen=True)
-class Whole:
-    """One chunk a document."""
+@dataclass(frozen=True, config=SETTINGS)
+class Whole(Chunker):
+    """One chunk a document. It inherits the strictest right of all the document's sections."""
 
-    version: str = "whole-1"
+    name: ClassVar[str] = "whole"
+    rule: ClassVar[int] = 1
+    counts_tokens: ClassVar[bool] = False
 
-    def cut(self, document: Document, token_spans: TokenSpans) -> list[Piece]:  # noqa: ARG002 - one interface
+    def cut(self, documents: Sequence[Document], encoder: Encoder | None) -> list[list[Piece]]:  # noqa: ARG002 - one interface
         """The whole text as a single piece; an empty document has none."""
-        return [Piece((0, len(document.text)))] if document.text.strip() else []
+        return [[Piece((0, len(d.text)))] if d.text.strip() else [] for d in documents]

@@ -3,41 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import ClassVar
 
-from rag_lab.contracts import Document, RagLabError, Span
-from rag_lab.corpus.chunking.piece import Piece, Tokens, TokenSpans
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from rag_lab.contracts import Document, Span
+from rag_lab.corpus.chunking.piece import SETTINGS, Piece, TokenChunker, Tokens, check_overlap
 
 
-@dataclass(frozen=True)
-class Window:
+@dataclass(frozen=True, config=SETTINGS)
+class Window(TokenChunker):
     """Windows of `size` tokens that share `overlap` tokens: ``ceil((n - overlap) / (size - overlap))`` chunks."""
 
-    size: int
-    overlap: int = 0
+    name: ClassVar[str] = "window"
+    rule: ClassVar[int] = 1
+    size: int = Field(200, ge=1)
+    overlap: int = Field(0, ge=0)
 
     def __post_init__(self) -> None:
-        if self.size < 1 or self.overlap < 0 or self.overlap >= self.size:
-            raise RagLabError(
-                f"snapshot.chunker: size {self.size} and overlap {self.overlap} cannot advance; "
-                "overlap must be below size"
-            )
+        check_overlap(self.size, self.overlap)
 
-    @property
-    def version(self) -> str:
-        """Rule and parameters."""
-        return f"window-1(size={self.size},overlap={self.overlap})"
-
-    def cut(self, document: Document, token_spans: TokenSpans) -> list[Piece]:
+    def pieces(self, document: Document, tokens: Tokens) -> list[Piece]:  # noqa: ARG002 - one interface
         """Pieces whose edges are token edges, white space at both ends left out."""
-        tokens = Tokens(document.text, token_spans)
-        return [Piece(span) for span in windows(tokens, (0, len(document.text)), self)]
+        return [Piece(span) for span in windows(tokens, (0, len(tokens.text)), self.size, self.overlap)]
 
 
-def windows(text: Tokens, within: Span, window: Window) -> Iterator[Span]:
+def windows(tokens: Tokens, within: Span, size: int, overlap: int = 0) -> Iterator[Span]:
     """Spans of token windows over a part of the text; the last one ends with the last token."""
-    tokens = text.within(within)
-    step = window.size - window.overlap
-    for first in range(0, max(len(tokens) - window.overlap, min(len(tokens), 1)), step):
-        last = min(first + window.size, len(tokens)) - 1
-        yield tokens[first][0], tokens[last][1]
+    first, last = tokens.within(within)
+    for start in range(first, max(last - overlap, min(last, first + 1)), size - overlap):
+        yield tokens.spans[start][0], tokens.spans[min(start + size, last) - 1][1]

@@ -1,0 +1,70 @@
+"""Where a text may be cut: sentences in English and Chinese, and for every token how good a place its start is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from rag_lab.contracts import Span
+
+TOKEN, WORD, SENTENCE, LINE, BLANK_LINE = range(5)
+
+_SENTENCE_END = re.compile(r"""(?:[。！？…]+|[.!?]+(?=["'”’)\]」』》）]*(?:\s|$)))["'”’)\]」』》）]*\s*""")
+_BLANK_LINE = re.compile(r"\r?\n[^\S\n]*\n\s*|\f\s*")
+_LINE = re.compile(r"[^\S\n]*\n\s*")
+_WORD = re.compile(r"\s+")
+_ABBREVIATION = re.compile(
+    r"(?:^|[\s(\[\"'“‘])(?:[A-Z]|Mr|Mrs|Ms|Dr|Prof|Rev|Gen|Lt|St|Mt|Jr|Sr|vs|cf|ca|al|e\.g|i\.e|"
+    r"No|Art|Sec|Fig|Figs|Eq|Vol|pp?|eds?|approx|(?:[A-Z]\.)+[A-Z])$"
+)
+_LONGEST_ABBREVIATION = 12
+
+
+def sentences(text: str, span: Span) -> Iterator[Span]:
+    """Spans that cover `span`, each a sentence with the white space after it; a blank line ends a sentence too."""
+    start = span[0]
+    for end in sorted({*_sentence_ends(text, span), *(m.end() for m in _BLANK_LINE.finditer(text, *span))}):
+        if start < end < span[1]:
+            yield start, end
+            start = end
+    if start < span[1]:
+        yield start, span[1]
+
+
+def _sentence_ends(text: str, span: Span) -> Iterator[int]:
+    for match in _SENTENCE_END.finditer(text, *span):
+        mark = match.start()
+        after = text[match.end() : match.end() + 1]
+        if text[mark] == "." and match.group().rstrip() == ".":
+            abbreviated = _ABBREVIATION.search(text[max(span[0], mark - _LONGEST_ABBREVIATION) : mark])
+            if after.islower() or (abbreviated and not _is_answer(text, mark, after)):
+                continue
+        yield match.end()
+
+
+def _is_answer(text: str, mark: int, after: str) -> bool:
+    """Whether a "No." is a sentence of its own and not the number that a digit follows."""
+    return text[max(mark - 2, 0) : mark] == "No" and not after.isdigit()
+
+
+def break_levels(text: str, starts: npt.NDArray[np.int64]) -> npt.NDArray[np.int8]:
+    """How good a place to cut stands before each token ``[n]``: the coarsest separator that ends there.
+
+    From `BLANK_LINE` over `LINE`, `SENTENCE` and `WORD` to `TOKEN`, the start of a token within a word; -1 where a
+    token starts no later than the one before it, so that a cut would part nothing.
+    """
+    levels = np.zeros(len(starts), dtype=np.int8)
+    ends_of = (
+        (WORD, (match.end() for match in _WORD.finditer(text))),
+        (SENTENCE, (end for _, end in sentences(text, (0, len(text))))),
+        (LINE, (match.end() for match in _LINE.finditer(text))),
+        (BLANK_LINE, (match.end() for match in _BLANK_LINE.finditer(text))),
+    )
+    for level, ends in ends_of:
+        place = np.searchsorted(starts, np.fromiter(ends, dtype=np.int64))
+        levels[place[place < len(starts)]] = level
+    levels[1:][np.diff(starts) <= 0] = -1
+    return levels
