@@ -3,7 +3,7 @@
 A snapshot is immutable, so what must vanish at once is denied beside it, and purged from it later. Each corpus of a
 store has one list, a file that is replaced as a whole. The protocol that makes a denial strict between processes:
 
-* A writer (`deny`, `delete`, `lift`) holds the corpus's lock exclusively from before it reads the list until the new
+* A writer (`deny` and all that change a list) holds the corpus's lock exclusively from before it reads the list until the new
   one is on the disk: written beside, flushed, renamed, its folder flushed. Then it returns. Killed at any moment, it
   leaves the old list or the new one, and its lock is gone with it.
 * A reader computes scopes from the list as it is (`of`, a single `stat` while nothing changes), without any lock, and
@@ -29,7 +29,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
@@ -151,14 +151,26 @@ class DenyList:
             before = self.of(corpus)
             if strange := sorted(set(document_ids) - before.documents):
                 raise RagLabError(f"corpus {corpus}: document {strange[0]!r} is not denied; nothing was lifted")
-            now, lifted = datetime.now(UTC), frozenset(document_ids)
-            entries = tuple(
-                replace(entry, lifted_at=now, lifted_by=by)
-                if entry.lifted_at is None and entry.document_id in lifted
-                else entry
-                for entry in before.entries
+            lifted = frozenset(document_ids)
+            return self._end(corpus, before, lambda entry: entry.document_id in lifted, by)
+
+    def readmit(self, corpus: str, contents: Mapping[str, str], *, by: str) -> int:
+        """End deletions of documents in exactly these contents, which came back; return the epoch. Revocations stay."""
+        with self._locked(corpus, "write"):
+            return self._end(
+                corpus,
+                self.of(corpus),
+                lambda entry: entry.kind == "deleted" and contents.get(entry.document_id) == entry.content,
+                by,
             )
-            return self._replace(corpus, before, entries)
+
+    def _end(self, corpus: str, before: Denials, ends: Callable[[Denial], bool], by: str) -> int:
+        now = datetime.now(UTC)
+        entries = tuple(
+            replace(entry, lifted_at=now, lifted_by=by) if entry.lifted_at is None and ends(entry) else entry
+            for entry in before.entries
+        )
+        return self._replace(corpus, before, entries)
 
     def _add(self, corpus: str, kind: Kind, contents: Mapping[str, str], reason: str, by: str) -> int:
         if empty := [name for name in contents if not isinstance(name, str) or not name]:

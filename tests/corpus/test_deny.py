@@ -188,3 +188,13 @@ def test_writers_of_several_processes_lose_nothing(tmp_path: Path, deny: DenyLis
     assert [writer.wait(timeout=60) for writer in writers] == [0, 0, 0]
     assert deny.denied("c") == {f"d{100 * i + n}" for i in range(3) for n in range(20)}
     assert deny.epoch("c") == 60
+
+
+def test_content_that_came_back_is_readable_again_but_not_what_is_revoked(deny: DenyList) -> None:
+    deny.delete("c", {"a": "1", "b": "1"}, "gone", by="ann")
+    deny.deny("c", ["b"], "leaked", by="bob")
+    assert deny.readmit("c", {"a": "2", "b": "1", "x": "1"}, by="ann") == 3
+    assert deny.of("c").held({"a": "1", "b": "1"}) == {"a", "b"}
+    assert deny.readmit("c", {"a": "1"}, by="ann") == 4
+    assert deny.of("c").held({"a": "1", "b": "1"}) == {"b"}
+    assert deny.readmit("c", {"a": "1"}, by="ann") == 4
