@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
+from functools import lru_cache
 
 _MONTHS = {
     name: number
@@ -61,6 +62,7 @@ def mentioned_dates(text: str, year: int) -> list[datetime]:
     return _dates(_ANY, text, year)
 
 
+@lru_cache(maxsize=100_000)
 def announces(text: str, now: datetime) -> bool:
     """Whether all that `text` says to take effect does so after `now`."""
     dates = effective_dates(text, now.year)

@@ -30,17 +30,19 @@ from rag_lab.contracts import (
     Request,
     Source,
 )
-from rag_lab.generation.answer_types import answer_type, differ
+from rag_lab.generation.answer_types import answer_type, differ, fit, quantities
+from rag_lab.generation.coming import NOT_YET, only_coming
 from rag_lab.generation.dates import announces, mentioned_dates
-from rag_lab.generation.prompts import block, language
+from rag_lab.generation.prompts import PROMPT_VERSION, block, language
 from rag_lab.generation.sentences import split_sentences
 from rag_lab.generation.support import COEFFICIENTS, Similarity, Support, background_idf, measure
-from rag_lab.generation.terms import count_tokens, token_ends
+from rag_lab.generation.terms import count_tokens, numbers, terms, token_ends
 from rag_lab.store import digest
 
 CONFLICT_MARGIN = 0.15
 SUPPORTS = 0.5
-_ALGORITHM = 1
+SAME_SUBJECT = 0.6
+_ALGORITHM = 2
 
 _AHEAD = re.compile(r"\b(?:upcoming|planned|future|announced|coming)\b|即将|未来|今后|将来", re.IGNORECASE)
 _ANNOUNCES_MORE = re.compile(r"[:：]$|\b(?:following|below)\b|以下|如下", re.IGNORECASE)
@@ -56,9 +58,15 @@ class ExtractiveReader:
         encoder: helps with paraphrase and with questions in another language than the passages.
 
     A sentence that announces something that takes effect after the request's time is not the answer while another
-    sentence supports the question at least half as well; it is added as an *upcoming* claim. When a sentence of
-    another document, supported nearly as well, gives another value, it is added as a further claim, so that a
-    conflict stays visible.
+    sentence supports the question at least half as well; it is added as an *upcoming* claim. One of a passage that is
+    not in force itself never answers, not even when the question asks ahead. Where nothing else supports the question,
+    the reader abstains and tells what is coming (see `coming`).
+
+    Of two sentences that answer the same question (`_rivals`), the one whose passage has the lower precedence answers,
+    however much more alike the other one and the question are, and the other is not cited. When a sentence of equal
+    precedence in another document, supported nearly as well, gives another value, it is added as a further claim,
+    whichever was published later, so that a conflict stays visible; where there is no room for both, the reader
+    abstains as *conflicting* and cites both.
     """
 
     name = "extractive"
@@ -81,9 +89,10 @@ class ExtractiveReader:
         self.version = self._version()
 
     def _version(self) -> str:
-        """Algorithm, coefficients, threshold, background weights and encoder."""
+        """Algorithm, coefficients, headers that are counted, threshold, background weights and encoder."""
         encoder = self._similarity.encoder.version if self._similarity else "none"
-        settings = (COEFFICIENTS, CONFLICT_MARGIN, SUPPORTS, self.threshold, self._idf_digest, encoder)
+        rules = (COEFFICIENTS, CONFLICT_MARGIN, SUPPORTS, SAME_SUBJECT, PROMPT_VERSION)
+        settings = (*rules, self.threshold, self._idf_digest, encoder)
         return f"extractive-{_ALGORITHM}-{digest(settings)[:12]}"
 
     def with_threshold(self, threshold: float | None) -> ExtractiveReader:
@@ -148,35 +157,51 @@ class ExtractiveReader:
         confidence = float(support.confidence[main])
         if self.threshold is not None and confidence < self.threshold:
             return Abstention(request.request_id, Reason.INSUFFICIENT, confidence=confidence)
-        code = language(request)
+        if main == upcoming:
+            return self._tell(request, context, support, main, room)
         quote = _cut(support.texts[main], room)
-        claims = [_claim(context, support, main, quote, "upcoming" if upcoming == main else "answer")]
+        claims = [_claim(context, support, main, quote, "answer")]
         text = quote
         room -= int(count_tokens([text])[0])
         if other is not None:
-            also = "\n" + _ALSO[code] + support.texts[other]
-            if (needed := int(count_tokens([also])[0])) <= room:
-                claims.append(_claim(context, support, other, support.texts[other], "answer"))
-                text += also
-                room -= needed
-        if upcoming is not None and upcoming != main and count_tokens([support.texts[upcoming]])[0] <= room:
+            also = "\n" + _ALSO[language(request)] + support.texts[other]
+            claims.append(_claim(context, support, other, support.texts[other], "answer"))
+            if (needed := int(count_tokens([also])[0])) > room:
+                sources = tuple(source for claim in claims for source in claim.sources)
+                return Abstention(request.request_id, Reason.CONFLICTING, sources=sources, confidence=confidence)
+            text += also
+            room -= needed
+        if upcoming is not None and count_tokens([support.texts[upcoming]])[0] <= room:
             claims.append(_claim(context, support, upcoming, support.texts[upcoming], "upcoming"))
         return Answer(request.request_id, text, tuple(claims), confidence=confidence)
+
+    def _tell(self, request: Request, context: Context, support: Support, i: int, room: int) -> Outcome:
+        """What is coming, where nothing in force supports the question."""
+        claim = _claim(context, support, i, support.texts[i], "upcoming")
+        text = _cut(NOT_YET[language(request)] + claim.text, room)
+        return only_coming(request.request_id, text, claim.sources, float(support.confidence[i]))
 
     def _choose(
         self, request: Request, context: Context, support: Support, candidates: Sequence[int]
     ) -> tuple[int, int | None, int | None]:
-        """Positions of the sentence to answer with, of an announced change, and of a conflicting statement."""
+        """Positions of the sentence to answer with, of an announced change, and of a conflicting statement.
+
+        The first two are the same where only the announced change supports the question.
+        """
         confidence = support.confidence
-        best = candidates[0]
-        near = [i for i in candidates if confidence[i] >= SUPPORTS * confidence[best]]
-        ahead = [] if _asks_ahead(request) else [i for i in near if _is_ahead(context, support, i, request.time)]
-        present = [i for i in near if i not in ahead and confidence[i] >= (self.threshold or 0.0)]
-        upcoming = ahead[0] if ahead else None
-        if upcoming is not None and not present:
+        asks_ahead = _asks_ahead(request)
+        ahead = {i for i in candidates if _is_ahead(context, support, i, request.time, asks_ahead)}
+        near = [i for i in candidates if confidence[i] >= SUPPORTS * confidence[candidates[0]]]
+        announced = [i for i in near if i in ahead]
+        held = [i for i in near if i not in ahead]
+        least = max(self.threshold or 0.0, np.finfo(np.float64).tiny)
+        supported = [i for i in candidates if i not in ahead and confidence[i] >= least]
+        upcoming = _prevailing(request, context, support, announced[0], announced) if announced else None
+        first = next((i for i in held if i in supported), None)
+        if upcoming is not None and first is None:
             return upcoming, upcoming, None
-        main = present[0] if present else best
-        return main, upcoming, _conflicting(request, context, support, main, [i for i in near if i not in ahead])
+        main = _prevailing(request, context, support, held[0] if first is None else first, supported)
+        return main, upcoming, _conflicting(request, context, support, main, held)
 
 
 def _asks_ahead(request: Request) -> bool:
@@ -184,28 +209,92 @@ def _asks_ahead(request: Request) -> bool:
     return bool(_AHEAD.search(request.query)) or any(date > request.time for date in dates)
 
 
-def _is_ahead(context: Context, support: Support, i: int, now: datetime) -> bool:
-    """Whether a sentence announces what is not in force yet: itself, by its passage, or by a line that leads to it."""
+def _is_ahead(context: Context, support: Support, i: int, now: datetime, asks_ahead: bool) -> bool:
+    """Whether a sentence is not in force yet: by its passage, or by what it, its title or a line before it announces.
+
+    What is only announced may answer a question that asks ahead; a passage that is not in force may not.
+    """
     passage = context.passages[support.passage[i]]
-    if passage.valid_from is not None and passage.valid_from > now:
+    if passage.coming or (passage.valid_from is not None and passage.valid_from > now):
         return True
+    if asks_ahead:
+        return False
     if announces(support.texts[i], now) or announces(passage.title, now):
         return True
     earlier = (passage.text[s:e] for s, e in split_sentences(passage.text) if s < support.start[i])
     return any(announces(sentence, now) and _ANNOUNCES_MORE.search(sentence) for sentence in earlier)
 
 
+def _precedence(context: Context, support: Support, i: int) -> int:
+    return context.passages[int(support.passage[i])].precedence
+
+
+def _prevailing(request: Request, context: Context, support: Support, main: int, candidates: Sequence[int]) -> int:
+    """What prevails over `main`: a candidate of lower precedence that answers the same question, or itself."""
+    while True:
+        over = [
+            i
+            for i in candidates
+            if _precedence(context, support, i) < _precedence(context, support, main)
+            and _rivals(request, context, support, main, i)
+        ]
+        if not over:
+            return main
+        main = min(over, key=lambda i: _precedence(context, support, i))
+
+
+def _rivals(request: Request, context: Context, support: Support, one: int, other: int) -> bool:
+    """Whether `other` answers what `one` answers, in agreement or not.
+
+    Both speak of the same subject; where the question asks for a number or a date and `one` names values, `other` names
+    one of the same unit, however little it is supported; else it is supported nearly as well or names another value.
+    """
+    if not _same_subject(request, context, support, one, other):
+        return False
+    first, second = quantities(support.texts[one]), quantities(support.texts[other])
+    if first and answer_type(request.query) in ("number", "date"):
+        return not first.keys().isdisjoint(second)
+    return _nearly_as_well(support, one, other) or differ(support.texts[one], support.texts[other])
+
+
+def _same_subject(request: Request, context: Context, support: Support, one: int, other: int) -> bool:
+    """Whether `other` is of the kind asked for if `one` is, and says of the question most of what `one` says of it.
+
+    Most: its sentence, lead-in or title hold at least `SAME_SUBJECT` of the question's terms that `one` holds. Where
+    `one` holds none, as across languages, its own terms but numerals take their place.
+    """
+    first, second = support.texts[one], support.texts[other]
+    kind = answer_type(request.query)
+    if fit(kind, request.query, second) < fit(kind, request.query, first):
+        return False
+    said = frozenset(terms(first))
+    subject = said.intersection(terms(request.query)) or said - numbers(first)
+    title = context.passages[int(support.passage[other])].title
+    held = subject.intersection([*terms(second), *terms(support.leads[other]), *terms(title)])
+    return len(held) >= SAME_SUBJECT * len(subject)
+
+
+def _nearly_as_well(support: Support, one: int, other: int) -> bool:
+    return bool(support.confidence[other] >= support.confidence[one] - CONFLICT_MARGIN)
+
+
 def _conflicting(
     request: Request, context: Context, support: Support, main: int, candidates: Sequence[int]
 ) -> int | None:
-    """The best sentence of another document that names another value and is supported nearly as well."""
+    """The best sentence of equal precedence in another document that gives another value, supported nearly as well."""
     if answer_type(request.query) not in (None, "number", "date"):
         return None
     document = context.passages[support.passage[main]].document_id
     for i in candidates:
-        near = support.confidence[i] >= support.confidence[main] - CONFLICT_MARGIN
         elsewhere = context.passages[support.passage[i]].document_id != document
-        if near and elsewhere and differ(support.texts[main], support.texts[i]):
+        equal = _precedence(context, support, i) == _precedence(context, support, main)
+        if (
+            elsewhere
+            and equal
+            and _nearly_as_well(support, main, i)
+            and differ(support.texts[main], support.texts[i])
+            and _same_subject(request, context, support, main, i)
+        ):
             return i
     return None
 
@@ -233,5 +322,5 @@ def _cut(sentence: str, room: int) -> str:
 def _written(outcome: Outcome) -> str:
     """All that the reader wrote: the text, and the announced change beside it."""
     if not isinstance(outcome, Answer):
-        return ""
+        return outcome.text if isinstance(outcome, Abstention) else ""
     return "\n".join([outcome.text, *(claim.text for claim in outcome.claims[1:] if claim.kind == "upcoming")])

@@ -2,7 +2,8 @@
 
 The model's text is read as follows. No text is a failure; text that declines is an abstention; in any other, every
 claim is checked against the passages (see `verification`), unsupported claims are dropped, and when none is left the
-answer is withheld as *unsupported claim*, its text kept. A context that no assembly made is a question from memory: it
+answer is withheld as *unsupported claim*, its text kept. When only claims about what is coming are left, it is told as
+such and counts as an abstention (see `coming`). A context that no assembly made is a question from memory: it
 gets a prompt without passages, and its answer has no sources. A prompt that does not fit the window with its answer
 fails the question; nothing is ever cut.
 
@@ -42,8 +43,9 @@ from rag_lab.contracts import (
 from rag_lab.generation.abstention import DETECTOR_VERSION, detect
 from rag_lab.generation.chat import PromptEncoder
 from rag_lab.generation.citations import cited, without_markers
+from rag_lab.generation.coming import NOT_YET, only_coming
 from rag_lab.generation.models import LoadedModel, load_model
-from rag_lab.generation.prompts import PROMPT_VERSION, build
+from rag_lab.generation.prompts import PROMPT_VERSION, build, language
 from rag_lab.generation.verification import VERIFICATION_VERSION, source_of, verify
 from rag_lab.progress import progress_bar
 
@@ -235,6 +237,9 @@ class LanguageModel:
         verified = verify(written.text, context.passages)
         if not verified.claims:
             return Abstention(request.request_id, Reason.UNSUPPORTED_CLAIM, written.text)
+        if all(claim.kind == "upcoming" for claim in verified.claims):
+            sources = [source for claim in verified.claims for source in claim.sources]
+            return only_coming(request.request_id, NOT_YET[language(request)] + verified.text, sources)
         return Answer(request.request_id, verified.text, verified.claims, verified.invalid)
 
 

@@ -1,7 +1,8 @@
 """How well each sentence of each context supports its question, for a whole batch in arrays.
 
 The lexical part is the weighted share of the question's terms that a sentence covers. A term counts 1 when the sentence
-holds it, less when only its lead-in or the passage's title does. Weights are inverse document frequencies over
+holds it, less when only its lead-in or the passage's title does. The rows with which a passage goes on with a cut table
+have the table's header, the passage's `lead`, as their lead-in. Weights are inverse document frequencies over
 the sentences of the question's own context, ``log((N + 1) / (df + 0.5))``, times those of a background collection
 when one is given. A question's result therefore never depends on the other questions of its batch.
 
@@ -12,14 +13,15 @@ not held out.
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from rag_lab.contracts import BoolArray, Context, Encoder, FloatArray, IntArray, Passage
+from rag_lab.contracts import BoolArray, Context, Encoder, FloatArray, IntArray, Passage, Span
 from rag_lab.generation.answer_types import answer_type, fit
 from rag_lab.generation.sentences import is_lead_in, is_table_row, lead_ins, split_sentences
 from rag_lab.generation.terms import is_chinese, terms
@@ -35,6 +37,7 @@ CROSS_LANGUAGE = 0.5
 NOTHING_NEW = 0.0
 COEFFICIENTS = (LEAD, TITLE, KIND, RANK, SIMILARITY, CROSS_LANGUAGE, NOTHING_NEW)
 
+_BLANK_LINE = re.compile(r"\n[^\S\n]*\n")
 # Sentences about unrelated things: what an encoder gives them is its zero (0.05 for one model, 0.75 for another).
 _UNRELATED = (
     "The ferry leaves the island at seven in the evening.",
@@ -51,7 +54,8 @@ class Support:
     """Sentences of a batch, grouped by question, and how well each supports it.
 
     query, passage: positions in the batch and in the context, ``[m]``; start, end: offsets in the passage's text;
-    score: for choosing a sentence; confidence: comparable between questions, in [0, 1].
+    texts, leads: each sentence and its lead-in, empty where it has none; score: for choosing a sentence; confidence:
+    comparable between questions, in [0, 1].
     """
 
     query: IntArray
@@ -59,6 +63,7 @@ class Support:
     start: IntArray
     end: IntArray
     texts: list[str]
+    leads: list[str]
     score: FloatArray
     confidence: FloatArray
     offsets: npt.NDArray[np.int64]
@@ -78,6 +83,7 @@ class _Sentences:
     lead: npt.NDArray[np.int64]
     formal: BoolArray
     texts: list[str]
+    leads: list[str]
     titles: list[str]
 
 
@@ -153,7 +159,7 @@ def measure(
     offsets = np.searchsorted(table.query, np.arange(n + 1))
     if not table.texts:
         empty = np.zeros(0)
-        return Support(table.query, table.passage, table.start, table.end, [], empty, empty, offsets)
+        return Support(table.query, table.passage, table.start, table.end, [], [], empty, empty, offsets)
     ranked, plain, new = _coverage(questions, table, np.diff(offsets), idf)
     kind = np.array(
         [fit(answer_type(questions[q]), questions[q], s) for q, s in zip(table.query, table.texts, strict=True)]
@@ -167,7 +173,8 @@ def measure(
         score = (1 - share) * score + share * alike
         confidence = (1 - share) * confidence + share * alike
     score = score + RANK / table.number
-    return Support(table.query, table.passage, table.start, table.end, table.texts, score, confidence, offsets)
+    found = (table.query, table.passage, table.start, table.end, table.texts, table.leads)
+    return Support(*found, score, confidence, offsets)
 
 
 def background_idf(texts: Sequence[str]) -> dict[str, float]:
@@ -201,13 +208,15 @@ def _only_announces(table: _Sentences) -> BoolArray:
 def _collect(contexts: Sequence[Context]) -> _Sentences:
     rows: list[tuple[int, int, int, int, int, int, bool]] = []
     texts: list[str] = []
+    leads: list[str] = []
     titles: list[str] = []
     for query, context in enumerate(contexts):
         for position, passage in enumerate(context.passages):
             first = len(texts)
-            for (start, end), (lead, formal) in _sentences(passage):
+            for (start, end), lead, formal, lead_text in _sentences(passage):
                 rows.append((query, position, passage.number, start, end, lead + first if lead >= 0 else -1, formal))
                 texts.append(passage.text[start:end])
+                leads.append(lead_text)
                 titles.append(passage.title)
     columns = np.array(rows, dtype=np.int64).reshape(-1, 7).T
     query_, passage_, number, start_, end_, lead_, formal_ = columns
@@ -221,12 +230,21 @@ def _collect(contexts: Sequence[Context]) -> _Sentences:
         lead_,
         formal_.astype(bool),
         texts,
+        leads,
         titles,
     )
 
 
-def _sentences(passage: Passage) -> zip[tuple[tuple[int, int], tuple[int, bool]]]:
-    return zip(split_sentences(passage.text), lead_ins(passage.text), strict=True)
+def _sentences(passage: Passage) -> Iterator[tuple[Span, int, bool, str]]:
+    """Each sentence's span, its lead-in's position in the passage (-1: none there), whether in form, and its text."""
+    spans = split_sentences(passage.text)
+    gap = _BLANK_LINE.search(passage.text)
+    table_ends = (gap.start() if gap else len(passage.text)) if passage.lead else 0
+    for span, (lead, formal) in zip(spans, lead_ins(passage.text), strict=True):
+        if span[0] < table_ends:
+            yield span, -1, True, passage.lead
+        else:
+            yield span, lead, formal, passage.text[slice(*spans[lead])] if lead >= 0 else ""
 
 
 class _Membership:
@@ -259,8 +277,8 @@ def _coverage(
     questions: Sequence[str], table: _Sentences, counts: npt.NDArray[np.int64], idf: Mapping[str, float] | None
 ) -> tuple[FloatArray, FloatArray, BoolArray]:
     """Coverage with the weights for choosing and for confidence, and whether a sentence holds a new term, ``[m]``."""
-    index = _Membership([*table.texts, *table.titles], questions)
-    sentence, title = index.ids(table.texts), index.ids(table.titles)
+    index = _Membership([*table.texts, *table.leads, *table.titles], questions)
+    sentence, lead, title = index.ids(table.texts), index.ids(table.leads), index.ids(table.titles)
     m = len(table.texts)
     lengths = np.diff(index.question_offsets)[table.query]
     pair = np.repeat(np.arange(m), lengths)
@@ -269,8 +287,7 @@ def _coverage(
     term = index.question_terms[slot]
 
     held = index.holds(sentence[pair], term)
-    lead = table.lead[pair]
-    by_lead = index.holds(sentence[lead.clip(min=0)], term) & (lead >= 0)
+    by_lead = index.holds(lead[pair], term)
     by_title = index.holds(title[pair], term)
     value = np.where(held, 1.0, np.maximum(LEAD * by_lead, TITLE * by_title))
 

@@ -8,8 +8,9 @@ Support is lexical, so it is a necessary sign and no proof. A claim is supported
 * they hold at least `TERM_SHARE` of its terms; and
 * the sentence that holds most of them does not say the opposite by a negation.
 
-A sentence without markers is attributed to the passage that supports it best, if one does. A sentence whose markers
-are all invalid is not supported.
+A sentence without markers is attributed to the passage that supports it best, if one does: one in force before one to
+come, and of equal support the one of lower precedence. A sentence whose markers are all invalid is not supported. What
+the cited passages in force support is an answer, with these alone as sources; what needs one to come is *upcoming*.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from rag_lab.contracts import Claim, Passage, Source, Span
 from rag_lab.generation.abstention import content
@@ -25,7 +27,7 @@ from rag_lab.generation.sentences import split_sentences
 from rag_lab.generation.support import term_share
 from rag_lab.generation.terms import numbers
 
-VERIFICATION_VERSION = "1"
+VERIFICATION_VERSION = "2"
 TERM_SHARE = 0.6
 SAME_STATEMENT = 0.8
 
@@ -57,7 +59,8 @@ def verify(text: str, passages: Sequence[Passage]) -> Verified:
     for sentence in split_claims(text, len(passages)):
         supporting = _supporting(sentence, passages)
         if supporting:
-            claims.append(Claim(sentence.text, tuple(source_of(sentence.text, p) for p in supporting)))
+            kind: Literal["answer", "upcoming"] = "upcoming" if any(p.coming for p in supporting) else "answer"
+            claims.append(Claim(sentence.text, tuple(source_of(sentence.text, p) for p in supporting), kind))
         else:
             dropped.append(sentence.text)
     kept = " ".join(claim.text for claim in claims) if dropped else without_markers(text, len(passages))
@@ -67,7 +70,7 @@ def verify(text: str, passages: Sequence[Passage]) -> Verified:
 def supports(claim: str, passages: Sequence[Passage]) -> bool:
     """Whether the passages together support a claim."""
     said = content(claim)
-    evidence = "\n".join(passage.title + "\n" + passage.text for passage in passages)
+    evidence = "\n".join("\n".join((passage.title, passage.lead, passage.text)) for passage in passages)
     flat = " ".join(evidence.split())
     quotes = [" ".join(next(filter(None, match)).split()) for match in _QUOTED.findall(said)]
     if any(quote.rstrip(".,;。，；") not in flat for quote in quotes):
@@ -82,11 +85,12 @@ def _supporting(sentence: CitedText, passages: Sequence[Passage]) -> list[Passag
     """The passages to credit: the cited ones, or the best one for a sentence without a marker; none if unsupported."""
     if sentence.numbers:
         named = [passage for passage in passages if passage.number in sentence.numbers]
-        return named if named and supports(sentence.text, named) else []
+        in_force = [passage for passage in named if not passage.coming]
+        return next((group for group in (in_force, named) if group and supports(sentence.text, group)), [])
     if sentence.invalid:
         return []
     able = [passage for passage in passages if supports(sentence.text, [passage])]
-    return sorted(able, key=lambda p: (-_best_sentence(sentence.text, p)[0], p.number))[:1]
+    return sorted(able, key=lambda p: (p.coming, -_best_sentence(sentence.text, p)[0], p.precedence, p.number))[:1]
 
 
 def _best_sentence(claim: str, passage: Passage) -> tuple[float, str, Span]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ from rag_lab.generation.answer_types import answer_type, differ, fit, quantities
 from rag_lab.generation.calibration import calibrate
 from rag_lab.generation.extractive import ExtractiveReader
 from rag_lab.generation.support import background_idf, measure
+from rag_lab.metrics.answers import answer_text
 
 NOW = datetime(2026, 9, 10, 9, tzinfo=UTC)
 
@@ -188,9 +190,61 @@ def test_once_it_holds_or_when_asked_for_it_the_change_is_the_answer() -> None:
     assert "600" in ahead.claims[0].text
 
 
-def test_an_announcement_alone_is_answered_as_upcoming() -> None:
-    (claim,) = answer("How much is the travel allowance per day?", travel()[0]).claims
-    assert claim.kind == "upcoming"
+def abstention(query: str, *passages: Passage, **options: object) -> Abstention:
+    outcome = ask(query, *passages, **options).outcome  # type: ignore[arg-type]
+    assert isinstance(outcome, Abstention), outcome
+    return outcome
+
+
+def test_an_announcement_alone_is_told_and_does_not_answer() -> None:
+    got = abstention("How much is the travel allowance per day?", travel()[0])
+    assert got.reason is Reason.INSUFFICIENT
+    assert got.text == "Not in force yet: The travel allowance is 600 per day from 15 September 2026."
+    assert [source.quote for source in got.sources] == ["The travel allowance is 600 per day from 15 September 2026."]
+    assert answer_text(got) == ""
+
+
+COMING = {"valid_from": datetime(2026, 9, 15, tzinfo=UTC), "coming": True}
+
+
+@pytest.mark.parametrize(
+    ("query", "now", "then", "told"),
+    [
+        (
+            "How much is the travel allowance per day from 15 September 2026?",
+            "On journeys 500 EUR per day are paid as travel allowance.",
+            "The travel allowance is 600 EUR per day.",
+            "Not in force yet: The travel allowance is 600 EUR per day.",
+        ),
+        (
+            "即将执行的出差补贴每天多少元？",
+            "出差期间每天的补贴为500元。",
+            "出差补贴为每天600元。",
+            "尚未生效：出差补贴为每天600元。",
+        ),
+    ],
+)
+def test_a_passage_that_is_coming_never_answers_even_when_asked_for(query: str, now: str, then: str, told: str) -> None:
+    coming = replace(passage(then, 1, "new"), **COMING)
+    got = answer(query, coming, passage(now, 2, "old"))
+    assert [(c.kind, c.text) for c in got.claims] == [("answer", now), ("upcoming", then)]
+    assert answer_text(got) == now
+    alone = ask(query, coming)
+    assert isinstance(alone.outcome, Abstention)
+    assert (alone.outcome.reason, alone.outcome.text) == (Reason.INSUFFICIENT, told)
+    assert alone.outcome.sources[0].quote == then
+    assert alone.output_tokens == int(ExtractiveReader().count_tokens([told])[0])
+    short = ask(query, coming, room=4)
+    assert short.output_tokens == 4
+    assert isinstance(short.outcome, Abstention)
+    assert short.outcome.sources == alone.outcome.sources
+
+
+def test_a_validity_that_has_not_begun_is_enough_to_be_coming() -> None:
+    early = replace(passage("The travel allowance is 600 EUR per day.", 1, "new"), valid_from=COMING["valid_from"])
+    assert isinstance(ask("How much is the travel allowance?", early).outcome, Abstention)
+    later = answer("How much is the travel allowance?", early, time=datetime(2026, 9, 15, tzinfo=UTC))
+    assert later.claims[0].kind == "answer"
 
 
 def test_chinese_announcement_and_title() -> None:
@@ -210,6 +264,116 @@ def test_a_conflict_stays_visible() -> None:
     assert got.text == "The visitor badge fee is 20 EUR.\nAlso stated: The visitor badge fee is 25 EUR."
     same = passage("The visitor badge fee is 20 EUR in all offices.", 2, "b")
     assert len(answer("How much is the visitor badge fee?", one, same).claims) == 1
+
+
+def test_the_later_publication_does_not_settle_a_conflict() -> None:
+    old = replace(passage("The visitor badge fee is 20 EUR.", 1, "a"), published_at=datetime(2020, 1, 1, tzinfo=UTC))
+    new = replace(passage("The visitor badge fee is 25 EUR.", 2, "b"), published_at=datetime(2026, 9, 1, tzinfo=UTC))
+    for equal in (0, 5):
+        pair = [replace(p, precedence=equal) for p in (old, new)]
+        got = answer("How much is the visitor badge fee?", *pair)
+        assert [source.document_id for claim in got.claims for source in claim.sources] == ["a", "b"]
+
+
+def test_a_conflict_without_room_for_both_is_not_hidden() -> None:
+    one = passage("The visitor badge fee is 20 EUR.", 1, "a")
+    other = passage("The visitor badge fee is 25 EUR.", 2, "b")
+    made = ask("How much is the visitor badge fee?", one, other, room=17)
+    assert isinstance(made.outcome, Abstention)
+    assert made.outcome.reason is Reason.CONFLICTING
+    assert [source.document_id for source in made.outcome.sources] == ["a", "b"]
+    assert made.output_tokens == 0
+    assert isinstance(ask("How much is the visitor badge fee?", one, other, room=19).outcome, Answer)
+
+
+BADGE = "How much is the visitor badge fee?"
+ARTICLE = "How much is the visitor badge fee? The visitor badge fee is 20 EUR."
+BADGE_POLICY = "Reception hands out a badge to each visitor against payment of 25 EUR."
+
+
+@pytest.mark.parametrize(("stronger", "weaker"), [(0, 1), (0, 2), (1, 2), (3, 4), (4, 8), (7, 8), (8, 12), (0, 15)])
+@pytest.mark.parametrize("strong_first", [True, False])
+def test_the_lower_precedence_answers_however_alike_the_other_is(
+    stronger: int, weaker: int, strong_first: bool
+) -> None:
+    strong = replace(passage(BADGE_POLICY, 1 if strong_first else 2, "strong"), precedence=stronger)
+    weak = replace(passage(ARTICLE, 2 if strong_first else 1, "weak"), precedence=weaker)
+    context = (strong, weak) if strong_first else (weak, strong)
+    measured = measure([BADGE], [Context("q", context)])
+    confidence = dict(zip(measured.texts, measured.confidence, strict=True))
+    assert confidence["The visitor badge fee is 20 EUR."] > confidence[BADGE_POLICY] + 0.15
+    got = answer(BADGE, *context)
+    assert got.text == BADGE_POLICY
+    assert [source.document_id for claim in got.claims for source in claim.sources] == ["strong"]
+
+
+def test_precedence_decides_in_chinese_tables_too() -> None:
+    card = replace(passage("| 设备 | 校准周期 |\n|---|---|\n| 恒温槽 | 12 个月 |", 1, "card"), precedence=4)
+    rule = passage("| 设备 | 校准周期 |\n|---|---|\n| 湿度发生器 | 3 个月 |\n| 恒温槽 | 6 个月 |", 2, "rule")
+    assert [c.text for c in answer("恒温槽的校准周期是多久？", card, rule).claims] == ["| 恒温槽 | 6 个月 |"]
+
+
+def test_a_title_may_name_the_subject() -> None:
+    article = replace(passage("The visitor badge fee is 20 EUR.", 1, "article"), precedence=4)
+    policy = passage("It is 25 EUR.", 2, "policy", title="Visitor badge fee")
+    assert answer(BADGE, article, policy).text == "It is 25 EUR."
+
+
+@pytest.mark.parametrize(
+    "unrelated",
+    [
+        "The locker fee is 5 EUR a week.",
+        "A visitor badge is valid for 3 days.",
+        "The visitor badge has the colour of the day.",
+    ],
+)
+def test_a_higher_standing_does_not_answer_another_question(unrelated: str) -> None:
+    article = replace(passage("The visitor badge fee is 20 EUR.", 2, "article"), precedence=4)
+    assert answer(BADGE, passage(unrelated, 1, "policy"), article).text == "The visitor badge fee is 20 EUR."
+
+
+def test_what_is_no_value_is_decided_by_precedence_too() -> None:
+    article = replace(passage("The visitor badge is signed by Ms Marlow.", 1, "article"), precedence=4)
+    policy = passage("The badge of a visitor is signed by Mr Okafor at noon.", 2, "policy")
+    got = answer("Who signs the visitor badge?", article, policy)
+    assert [c.sources[0].document_id for c in got.claims] == ["policy"]
+
+
+def test_below_the_threshold_a_sentence_supports_nothing() -> None:
+    weak = replace(passage("The visitor badge fee is 20 EUR.", 1, "weak"), precedence=4)
+    strong = passage(BADGE_POLICY, 2, "strong")
+    reader = ExtractiveReader(threshold=0.9)
+    assert answer(BADGE, weak, strong, reader=reader).text == "The visitor badge fee is 20 EUR."
+
+
+def test_of_two_announcements_the_lower_precedence_is_told() -> None:
+    article = replace(passage("The travel allowance is 650 EUR per day.", 1, "article"), precedence=4, **COMING)
+    policy = replace(passage("The allowance for travel will be 600 EUR per day.", 2, "policy"), **COMING)
+    got = abstention("How much is the travel allowance per day?", article, policy)
+    assert [source.document_id for source in got.sources] == ["policy"]
+
+
+def test_across_languages_the_sentences_own_terms_name_the_subject() -> None:
+    reader = ExtractiveReader(encoder=TopicEncoder())
+    article = replace(passage("The allowance is 600 EUR per day.", 1, "article"), precedence=4)
+    policy = passage("The allowance is 500 EUR per day.", 2, "policy")
+    assert answer("补贴是多少？", article, policy, reader=reader).claims[0].sources[0].document_id == "policy"
+
+
+# --- tables that were cut -------------------------------------------------------------------------------------------
+
+
+def test_the_rows_of_a_cut_table_are_read_under_its_header() -> None:
+    rows = "| Berlin | 120 EUR |\n| Paris | 140 EUR |\n\nBreakfast is paid extra."
+    cut = replace(passage(rows, start=70), lead="| City | Daily rate |\n|---|---|")
+    got = answer("What is the daily rate for Berlin?", cut)
+    (source,) = got.claims[0].sources
+    assert (got.text, source.span) == ("| Berlin | 120 EUR |", (70, 90))
+    found = measure(["What is the daily rate for Berlin?"], [Context("q", (cut,))])
+    assert found.leads == [cut.lead, cut.lead, "| Paris | 140 EUR |"]
+    assert found.confidence[0] > found.confidence[1] > 0
+    headless = measure(["What is the daily rate for Berlin?"], [Context("q", (replace(cut, lead=""),))])
+    assert headless.confidence[0] == 0
 
 
 # --- tokens ---------------------------------------------------------------------------------------------------------

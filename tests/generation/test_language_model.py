@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -141,6 +142,29 @@ def test_texts_become_outcomes() -> None:
         made[0].prompt_tokens
         == generator.prompt_tokens([Request("0", "How much?", None, "t", NOW)], [(passage(),)]).tolist()[0]
     )
+
+
+def test_an_answer_from_what_is_coming_alone_is_told_and_does_not_answer() -> None:
+    coming = replace(passage(), coming=True, valid_from=datetime(2026, 9, 15, tzinfo=UTC))
+    alone = run(
+        scripted("The travel allowance is 500 per day [1].", window=2048)[0], [Context("a", (coming,), (), 50)], 80
+    )[0].outcome
+    generator, _ = scripted(f"Lunch is 20 per day [2]. {FACT}", window=2048)
+    lunch = Context("b", (coming, passage("Lunch is 20 per day.", 2)), (), 50)
+    both = run(generator, [lunch], 80)[0].outcome
+    assert isinstance(alone, Abstention)
+    assert (alone.reason, alone.text) == (Reason.INSUFFICIENT, f"Not in force yet: {FACT}")
+    assert [source.quote for source in alone.sources] == [FACT]
+    assert isinstance(both, Answer)
+    assert [(c.kind, c.text) for c in both.claims] == [("answer", "Lunch is 20 per day."), ("upcoming", FACT)]
+
+
+def test_standing_and_table_header_are_part_of_the_counted_prompt() -> None:
+    generator = LanguageModel("tiny", tiny(4096))
+    request = Request("q", "How much?", None, "t", NOW)
+    plain, cut = passage(), replace(passage(), precedence=4, lead="| City | Rate |")
+    counted = generator.prompt_tokens([request] * 2, [(plain,), (cut,)]).tolist()
+    assert counted[1] - counted[0] == len(" (article)") + len("| City | Rate |\n")
 
 
 def test_questions_that_are_not_put_to_the_model() -> None:

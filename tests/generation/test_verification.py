@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from rag_lab.contracts import Passage
@@ -94,3 +96,44 @@ def test_chinese() -> None:
 def test_nothing_to_verify() -> None:
     assert verify("[1]", BOTH).claims == ()
     assert verify("Anything at all.", ()).claims == ()
+
+
+# --- standing and time ----------------------------------------------------------------------------------------------
+
+COMING = replace(passage(1, "The travel allowance is 600 per day. Receipts are kept for a year."), coming=True)
+IN_FORCE = passage(2, "The travel allowance is 500 per day. Receipts are kept for a year.")
+
+
+@pytest.mark.parametrize(
+    ("text", "kinds", "documents"),
+    [
+        ("The travel allowance is 500 per day [2].", ["answer"], [["d2"]]),
+        ("The travel allowance is 600 per day [1].", ["upcoming"], [["d1"]]),
+        ("The travel allowance is 600 per day.", ["upcoming"], [["d1"]]),
+        ("The travel allowance is 500 per day [1][2].", ["answer"], [["d2"]]),
+        ("The travel allowance is 500, then 600 per day [1][2].", ["upcoming"], [["d1", "d2"]]),
+        ("Receipts are kept for a year.", ["answer"], [["d2"]]),
+        (
+            "The travel allowance is 500 per day [2]. It is a travel allowance of 600 per day later [1].",
+            ["answer", "upcoming"],
+            [["d2"], ["d1"]],
+        ),
+    ],
+)
+def test_what_needs_a_coming_passage_is_upcoming(text: str, kinds: list[str], documents: list[list[str]]) -> None:
+    claims = verify(text, (COMING, IN_FORCE)).claims
+    assert [claim.kind for claim in claims] == kinds
+    assert [[source.document_id for source in claim.sources] for claim in claims] == documents
+
+
+def test_of_equal_support_the_lower_precedence_is_credited() -> None:
+    article, policy = replace(passage(1, TRAVEL), precedence=4), passage(2, TRAVEL)
+    (claim,) = verify("The travel allowance is 500 per day.", (article, policy)).claims
+    assert [source.document_id for source in claim.sources] == ["d2"]
+
+
+def test_the_header_of_a_cut_table_counts_as_shown() -> None:
+    row = replace(passage(1, "| Paris | 140 |", start=80), lead="| City | Daily rate in EUR |")
+    (claim,) = verify("The daily rate in EUR for Paris is 140 [1].", (row,)).claims
+    assert (claim.sources[0].quote, claim.sources[0].span) == ("| Paris | 140 |", (80, 95))
+    assert not supports("The daily rate in EUR for Paris is 140.", (replace(row, lead=""),))
