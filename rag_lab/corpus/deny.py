@@ -3,9 +3,9 @@
 A snapshot is immutable, so what must vanish at once is denied beside it, and purged from it later. Each corpus of a
 store has one list, a file that is replaced as a whole. The protocol that makes a denial strict between processes:
 
-* A writer (`deny` and all that change a list) holds the corpus's lock exclusively from before it reads the list until the new
-  one is on the disk: written beside, flushed, renamed, its folder flushed. Then it returns. Killed at any moment, it
-  leaves the old list or the new one, and its lock is gone with it.
+* A writer (`deny`, `delete`, `lift`, `readmit`) holds the corpus's lock exclusively from before it reads the list until
+  the new one is on the disk: written beside, flushed, renamed, its folder flushed. Then it returns. Killed at any
+  moment, it leaves the old list or the new one, and its lock is gone with it.
 * A reader computes scopes from the list as it is (`of`, a single `stat` while nothing changes), without any lock, and
   may then work for hours.
 * What a reader hands out in the end it checks once more, inside `reading`, which holds the lock shared: the check and
