@@ -153,6 +153,7 @@ class Preparation:
             encoder=self.encoder if factories else None,
             factories=factories,
             progress=self.bars.show,
+            corpus=self.dataset.name,
         )
         self.bars.update("snapshot", 1, 1)
         if factories and (strange := set(self.dataset.languages) - self.encoder.languages):

@@ -1,20 +1,21 @@
-"""The chunks of a snapshot as a table, with the rights classes that its rows point to, and the files that keep both."""
+"""Chunks as a table, with the rights classes that its rows point to, and the files that keep both."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from hashlib import sha256
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
-from rag_lab.contracts import Acl, Document, Encoder, IntArray, RagLabError
+from rag_lab.contracts import Acl, Document, Encoder, IntArray
 from rag_lab.corpus.chunking import Chunker, Piece
 from rag_lab.corpus.rights import RightsClass, classify
 
@@ -44,11 +45,17 @@ COLUMNS = (
     "acl_version",
 )
 NUMBERS = ("start", "end", "shown_start", "shown_end", "page")
+KEYS = ("position", "text_key_1", "text_key_2", "fingerprint")
+CHUNKS, RIGHTS = "chunks.parquet", "rights.json"
+
+TextKeys: TypeAlias = npt.NDArray[np.int64]
+Part: TypeAlias = tuple[Path, Collection[str]]
+"""A folder with chunks, and the ids of those of its documents that are left out."""
 
 
 @dataclass(frozen=True, eq=False)
 class ChunkTable:
-    """The chunks of a snapshot by column; every column has one value a row.
+    """Chunks by column, in the order of rows; every column has one value a row.
 
     `text` is the document's from `start` to `end`; `shown` its text from `shown_start` to `shown_end`, which contains
     the chunk; `lead` the header row of the table that the chunk continues; `prefix` a generated context. `content_hash`
@@ -105,8 +112,27 @@ class ChunkTable:
 
     def indexed_text(self, row: int) -> str:
         """What the indexes see: title, heading path, generated prefix, table header and text."""
-        above = (self.title[row], *self.section_path[row], self.prefix[row], self.lead[row])
-        return " ".join(part for part in (*above, self.text[row]) if part)
+        return _embedded(self.title[row], self.section_path[row], self.prefix[row], self.lead[row], self.text[row])
+
+
+@dataclass(frozen=True, eq=False)
+class ChunkKeys:
+    """What tells the chunks of a table apart, without their texts; one value a row.
+
+    position: number of the chunk in its document, from 0; text_key: 128 bits that depend on the embedded text alone,
+    ``[n, 2]``; fingerprint: 64 bits, other for every (document, position, rights class, embedded text);
+    part, place: which of the parts it was read from, and its row there.
+    """
+
+    document_id: list[str]
+    position: IntArray
+    text_key: TextKeys
+    fingerprint: npt.NDArray[np.int64]
+    part: IntArray
+    place: IntArray
+
+    def __len__(self) -> int:
+        return len(self.document_id)
 
 
 def build_chunks(
@@ -114,28 +140,35 @@ def build_chunks(
 ) -> Mapping[str, Any]:
     """Cut the documents and write ``chunks.parquet`` and ``rights.json`` into the folder `at`; return their counts."""
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
-    if token_encoder is None and chunker.version != "whole-1":
-        raise RagLabError(f"snapshot.chunker: {chunker.version} counts tokens and needs snapshot.encoder")
-    rows: dict[str, list[Any]] = {name: [] for name in COLUMNS}
+    rows: dict[str, list[Any]] = {name: [] for name in (*COLUMNS, *KEYS)}
     classes: list[RightsClass] = []
-    for document in sorted(documents, key=lambda d: d.document_id):
-        pieces = chunker.cut(document, token_encoder.token_spans if token_encoder else _no_tokens)
+    ordered = sorted(documents, key=lambda d: d.document_id)
+    for document, pieces in zip(ordered, chunker.cut(ordered, token_encoder), strict=True):
         for number, piece in enumerate(sorted(pieces, key=lambda p: p.span)):
-            for name, value in _row(document, number, piece).items():
-                rows[name].append(value)
             sources = (piece.span, piece.shown or piece.span, piece.lead or piece.span)
             classes.append(RightsClass.of(document, sources))
+            row = _row(document, number, piece)
+            for name, value in (row | _row_keys(row, number, classes[-1])).items():
+                rows[name].append(value)
     distinct, codes = classify(classes)
     types = {"section_path": pa.list_(pa.string()), "published_at": pa.timestamp("us", tz="UTC")}
-    types |= dict.fromkeys(NUMBERS, pa.int32())
+    types |= dict.fromkeys((*NUMBERS, "position"), pa.int32()) | dict.fromkeys(KEYS[1:], pa.int64())
     columns = {name: pa.array(values, type=types.get(name, pa.string())) for name, values in rows.items()}
-    pq.write_table(pa.table(columns | {"rights": pa.array(codes, type=pa.int32())}), at / "chunks.parquet")
-    (at / "rights.json").write_text(
-        json.dumps([_plain_class(c) for c in distinct], ensure_ascii=False), encoding="utf-8"
-    )
-    return {"chunks": len(classes), "classes": len(distinct)}
+    return _write(at, pa.table(columns | {"rights": pa.array(codes, type=pa.int32())}), distinct)
+
+
+def merge_chunks(at: Path, parts: Sequence[Part]) -> Mapping[str, Any]:
+    """Write the chunks of `parts`, without the documents that are left out, as `build_chunks` would."""
+    return _write(at, *_merged(parts, [*COLUMNS, *KEYS, "rights"]))
+
+
+def _write(at: Path, table: Any, classes: Sequence[RightsClass]) -> Mapping[str, Any]:
+    import pyarrow.parquet as pq
+
+    pq.write_table(table, at / CHUNKS)
+    (at / RIGHTS).write_text(json.dumps([_plain_class(c) for c in classes], ensure_ascii=False), encoding="utf-8")
+    return {"chunks": len(table), "classes": len(classes)}
 
 
 def _row(document: Document, number: int, piece: Piece) -> dict[str, Any]:
@@ -169,6 +202,19 @@ def _row(document: Document, number: int, piece: Piece) -> dict[str, Any]:
     }
 
 
+def _row_keys(row: Mapping[str, Any], number: int, rights: RightsClass) -> dict[str, int]:
+    """The values of `KEYS` for a row of `COLUMNS`."""
+    text = _embedded(row["title"], row["section_path"], row["prefix"], row["lead"], row["text"])
+    text_key = sha256(text.encode("utf-8", "surrogatepass")).digest()
+    whole = sha256(f"{rights.key} {number} {row['document_id']} ".encode() + text_key).digest()
+    values = np.frombuffer(text_key[:16] + whole[:8], dtype="<i8").tolist()
+    return dict(zip(KEYS, (number, *values), strict=True))
+
+
+def _embedded(title: str, section_path: Sequence[str], prefix: str, lead: str, text: str) -> str:
+    return " ".join(part for part in (title, *section_path, prefix, lead, text) if part)
+
+
 def _plain_class(rights: RightsClass) -> dict[str, Any]:
     return {
         "tenant": rights.tenant,
@@ -184,17 +230,74 @@ def _read_class(data: Mapping[str, Any]) -> RightsClass:
     return RightsClass(data["tenant"], acls, begin, end)
 
 
-def read_chunks(folder: Path) -> ChunkTable:
-    """What `build_chunks` wrote."""
-    import pyarrow.parquet as pq
-
-    table = pq.read_table(folder / "chunks.parquet")
+def read_chunks(parts: Sequence[Part]) -> ChunkTable:
+    """The chunks of all parts in the order of rows: by document id, then by position."""
+    table, classes = _merged(parts, [*COLUMNS, "rights"])
     columns: dict[str, Any] = {
         name: table[name].to_numpy() if name in NUMBERS else table[name].to_pylist() for name in COLUMNS
     }
-    classes = [_read_class(data) for data in json.loads((folder / "rights.json").read_text(encoding="utf-8"))]
     return ChunkTable(**columns, rights=table["rights"].to_numpy(), classes=classes)
 
 
-def _no_tokens(text: str) -> list[tuple[int, int]]:
-    raise RagLabError(f"snapshot.chunker: no tokenizer to cut a text of {len(text)} characters; set snapshot.encoder")
+def read_keys(parts: Sequence[Part]) -> ChunkKeys:
+    """The keys of the chunks that `read_chunks` would read."""
+    table = _rows(parts, KEYS)
+    return ChunkKeys(
+        table["document_id"].to_pylist(),
+        table["position"].to_numpy(),
+        _text_keys(table),
+        table["fingerprint"].to_numpy(),
+        table["part"].to_numpy(),
+        table["place"].to_numpy(),
+    )
+
+
+def read_text_keys(folder: Path) -> TextKeys:
+    """The text key of every chunk in a folder, ``[n, 2]``."""
+    import pyarrow.parquet as pq
+
+    return _text_keys(pq.read_table(folder / CHUNKS, columns=list(KEYS[1:3])))
+
+
+def _text_keys(table: Any) -> TextKeys:
+    return np.stack([table[name].to_numpy() for name in KEYS[1:3]], axis=1)
+
+
+def _rows(parts: Sequence[Part], columns: Sequence[str]) -> Any:
+    """An Arrow table in the order of rows, with the columns `part` and `place` that say where each row lies.
+
+    A document lies whole in one part, its chunks in order, so a stable sort by id is all it takes. Arrow compares UTF-8
+    bytes, which is the order of code points.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    tables = []
+    for number, (folder, without) in enumerate(parts):
+        table = pq.read_table(folder / CHUNKS, columns=list(dict.fromkeys(["document_id", *columns])))
+        table = table.append_column("part", pa.array(np.full(len(table), number, dtype=np.int32)))
+        table = table.append_column("place", pa.array(np.arange(len(table), dtype=np.int32)))
+        if without:
+            ids = pa.array(sorted(without), type=pa.string())
+            table = table.filter(pc.invert(pc.is_in(table["document_id"], value_set=ids)))
+        tables.append(table)
+    joined = pa.concat_tables(tables)
+    if len(tables) == 1:
+        return joined
+    return joined.take(pc.sort_indices(joined, sort_keys=[("document_id", "ascending")]))
+
+
+def _merged(parts: Sequence[Part], columns: Sequence[str]) -> tuple[Any, list[RightsClass]]:
+    """The columns in the order of rows, and the rights classes that occur, which `rights` points to."""
+    import pyarrow as pa
+
+    table = _rows(parts, columns)
+    lists = [[_read_class(data) for data in json.loads((at / RIGHTS).read_text("utf-8"))] for at, _ in parts]
+    starts = np.cumsum([0, *map(len, lists)], dtype=np.int32)
+    listed = table["rights"].to_numpy() + starts[table["part"].to_numpy()]
+    used, codes = np.unique(listed, return_inverse=True)
+    flat = [rights for rights_of_part in lists for rights in rights_of_part]
+    classes, renamed = classify([flat[i] for i in used.tolist()])
+    rights = pa.array(renamed[codes].astype(np.int32), type=pa.int32())
+    return table.select(columns).set_column(columns.index("rights"), "rights", rights), classes

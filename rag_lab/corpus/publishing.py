@@ -1,35 +1,42 @@
-"""Publish a snapshot: build the parts that are missing, each under a key of all that decides it, and link them.
+"""Publish a snapshot: a fresh one of documents, or one made from a base and what changed.
 
-Two snapshots that share a chunker or an encoder share the work; the files are hard links.
+Only what changed is cut and encoded. What is there already, in the base or under its key in the store, is named again
+and not made again. The one thing that takes time in proportion to the corpus is Lucene's merge, and where a rule says
+that indexes or segments should be put in order.
 """
 
 from __future__ import annotations
 
-import io
-import os
-import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from rag_lab.contracts import Document, Encoder, RagLabError, batches
-from rag_lab.corpus.chunk_table import ChunkTable, build_chunks, read_chunks
+from rag_lab.contracts import Document, Encoder, RagLabError
+from rag_lab.corpus.chunk_table import ChunkKeys, Part, read_chunks, read_keys
 from rag_lab.corpus.chunking import Chunker
-from rag_lab.corpus.snapshot import Snapshot, index_name
-from rag_lab.progress import progress_bar
+from rag_lab.corpus.segment import (
+    Segment,
+    build_segment,
+    contents_key,
+    document_digest,
+    encode_segment,
+    gather,
+    merge_segments,
+)
+from rag_lab.corpus.snapshot import FLAT, KIND, TEXT_KEYS, Snapshot, index_name
 from rag_lab.provenance import version_of
-from rag_lab.store import Store, digest, manifest, verify
+from rag_lab.store import Store, digest, verify
 
-FORMAT = "snapshot-2"
+FORMAT = "snapshot-3"
 PARSER_VERSION = "text-1"
-ENCODING_BLOCK = 512
+CUT_BY = ("parser", "chunker", "tokens")
+
+Folders = Callable[[Path], Mapping[str, Any] | None]
 
 
 def publish(
@@ -42,156 +49,272 @@ def publish(
     encoder: Encoder | None = None,
     factories: Sequence[str] = (),
     progress: bool = False,
+    corpus: str = "",
+    base: Snapshot | None = None,
+    removed: Collection[str] = (),
 ) -> Snapshot:
     """Build what is missing and return the snapshot.
 
     `token_encoder` counts tokens for the chunker; `analyzer` (en, zh, multilingual) asks for a Lucene index; `encoder`
     with `factories` asks for vectors and FAISS indexes. The same input returns the same snapshot, built only once.
+
+    With `base` the snapshot holds the documents of the base, without those in `removed`, and with `documents` added or
+    in place of those with the same id; a document that is as it was costs nothing. Segments are put together when that
+    is due (`tidy`), FAISS indexes built again when they are outdated (`dense.outdated`).
+
+    Raises:
+        RagLabError: an id is given twice, or both given and removed; the base belongs to another corpus or was made
+            with other settings or versions, which takes a publication without a base.
     """
-    source = documents_digest(documents)
-    tokens = token_encoder.version if token_encoder and chunker.version != "whole-1" else ""
-    parts = {"chunks": digest(FORMAT, "chunks", source, chunker.version, tokens, PARSER_VERSION)}
-    folders = {
-        "chunks": store.publish(
-            "parts", parts["chunks"], lambda at: build_chunks(at, documents, chunker, token_encoder)
-        )
-    }
-    versions = {"parser": PARSER_VERSION, "chunker": chunker.version}
-    table = _Lazy(folders["chunks"])
-    if analyzer is not None:
-        from rag_lab.retrieval.bm25 import index_version
+    settings = _Settings.of(chunker, token_encoder, analyzer, encoder if factories else None, factories, corpus)
+    given = {document.document_id: document for document in documents}
+    if len(given) < len(documents):
+        raise RagLabError(f"documents: {len(documents) - len(given)} ids are given twice; give each document once")
+    if both := given.keys() & set(removed):
+        raise RagLabError(f"documents: {min(both)} is both given and removed; choose one")
+    held: list[Segment] = []
+    before: Mapping[str, str] = {}
+    if base is not None:
+        settings.check_same(base)
+        held, before = list(base.segments), base.documents
+    digests = {name: document_digest(document) for name, document in given.items()}
+    changed = {name: found for name, found in digests.items() if before.get(name) != found}
+    gone = (changed.keys() | set(removed)) & before.keys()
+    kept = [segment.without(gone) for segment in held]
+    fresh = None
+    if changed or base is None:
+        some = [given[name] for name in sorted(changed)]
+        fresh = build_segment(store, some, changed, chunker, token_encoder, settings.cut_by)
+        if encoder is not None and factories:
+            fresh = encode_segment(store, fresh, encoder, held, progress)
+        kept.append(fresh)
+    change = _Change(base, gone, fresh)
+    return _publish(store, settings, tidy(store, kept, settings.cut_by), change)
 
-        lucene = index_version(analyzer)
-        parts["lucene"] = digest(FORMAT, "lucene", parts["chunks"], lucene)
-        folders["lucene"] = store.publish(
-            "parts", parts["lucene"], lambda at: _build_lucene(at, table.chunks, analyzer)
-        )
-        versions |= {"lucene": lucene}
-    if encoder is not None and factories:
-        faiss = f"faiss {version_of('faiss-cpu')}"
-        vectors = digest(FORMAT, "vectors", parts["chunks"], encoder.version)
-        blocks = _Blocks(store, vectors)
-        vectors_at = store.publish(
-            "parts", vectors, lambda at: _build_vectors(at, table.chunks, encoder, blocks, progress)
-        )
-        blocks.clear()
-        for factory in factories:
-            name = index_name(factory)
-            parts[name] = digest(FORMAT, "faiss", vectors, factory, faiss)
-            folders[name] = store.publish("parts", parts[name], _faiss_builder(vectors_at, factory, encoder))
-        versions |= {"encoder": f"{encoder.name} {encoder.version}", "faiss": faiss}
-    versions["index"] = digest(versions)[:12]
 
-    def assemble(at: Path) -> Mapping[str, Any]:
-        for name, folder in folders.items():
-            _link(folder, at / name)
-        return {
-            "published_at": datetime.now(UTC).isoformat(timespec="seconds"),
-            "parts": parts,
-            "versions": versions,
-            "documents": len(documents),
-            "chunks": manifest(folders["chunks"])["chunks"],
-        }
+def compact(store: Store, snapshot: Snapshot) -> Snapshot:
+    """The same rows in one segment, without anything of the dead. Nothing is cut or encoded.
 
-    return Snapshot(store.publish("snapshots", digest(FORMAT, parts, versions)[:16], assemble))
+    The result is the snapshot that publishing its documents afresh would give, but for FAISS indexes that were not
+    outdated, which stay.
+    """
+    settings = _Settings.read(snapshot)
+    merged = merge_segments(store, snapshot.segments, settings.cut_by)
+    return _publish(store, settings, [merged], _Change(snapshot))
+
+
+def rewrite_without(store: Store, snapshot: Snapshot, document_ids: Collection[str]) -> Snapshot:
+    """The snapshot without some documents, dead or alive, in which no part holds a byte that was made from them.
+
+    Segments that hold any of them are written anew, without anything dead; so is the Lucene index, and a FAISS index
+    that has an id which is no row any more. Older snapshots, and the parts that they name, stay in the store.
+    """
+    settings = _Settings.read(snapshot)
+    bad = set(document_ids)
+    kept: list[Segment] = []
+    for segment in snapshot.segments:
+        if segment.listed.keys() & bad:
+            segment = merge_segments(store, [segment.without(bad)], settings.cut_by)
+        kept.append(segment)
+    change = _Change(snapshot, bad & snapshot.documents.keys(), clean=True)
+    return _publish(store, settings, tidy(store, kept, settings.cut_by), change)
+
+
+def tidy(store: Store, segments: Sequence[Segment], cut_by: Sequence[str]) -> list[Segment]:
+    """Put segments together, oldest first, so that each holds at least twice the living chunks of the next.
+
+    A segment with more dead documents than living ones is written anew without them; one without living documents is
+    left out. So there are at most log2(chunks) segments, a chunk is copied at most log2(chunks) times for having been
+    added and twice for the removal of others, and it is never encoded again.
+    """
+    groups: list[list[Segment]] = []
+    for segment in segments:
+        if not segment.documents:
+            continue
+        groups.append([segment])
+        while len(groups) > 1 and 2 * _size(groups[-1]) > _size(groups[-2]):
+            groups[-2:] = [groups[-2] + groups[-1]]
+    due = [len(group) > 1 or len(group[0].dead) > len(group[0].documents) for group in groups]
+    tidied = [merge_segments(store, g, cut_by) if do else g[0] for g, do in zip(groups, due, strict=True)]
+    return tidied or [merge_segments(store, [segment.without(segment.listed) for segment in segments], cut_by)]
+
+
+def _size(group: Sequence[Segment]) -> int:
+    return sum(segment.chunks for segment in group)
 
 
 def documents_digest(documents: Sequence[Document]) -> str:
     """A digest of everything in the documents that can reach a chunk; the order of the documents does not matter."""
-    total = sha256()
-    for document in sorted(documents, key=lambda d: d.document_id):
-        total.update(
-            digest(
-                *(getattr(document, name) for name in Document.__slots__ if name not in ("metadata", "ingested_at")),
-            ).encode()
-        )
-    return total.hexdigest()[:32]
-
-
-class _Lazy:
-    """The chunk table, read only if some part has to be built."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-
-    @cached_property
-    def chunks(self) -> ChunkTable:
-        verify(self._folder)
-        return read_chunks(self._folder)
-
-
-def _build_lucene(at: Path, chunks: ChunkTable, analyzer: str) -> None:
-    from rag_lab.retrieval.bm25 import build
-
-    texts = [chunks.indexed_text(row) for row in range(len(chunks))]
-    scopes = [chunks.classes[code].key for code in chunks.rights]
-    build(at, texts, scopes, analyzer, chunks.chunk_id)
+    return contents_key({document.document_id: document_digest(document) for document in documents}, [])
 
 
 @dataclass(frozen=True)
-class _Blocks:
-    """Vectors of a part that is being encoded, block by block, so that an interrupted encoding goes on."""
+class _Settings:
+    """What a snapshot is made with, apart from its documents. encoder: name, version and dimension."""
 
-    store: Store
-    key: str
+    corpus: str
+    versions: Mapping[str, str]
+    analyzer: str | None
+    encoder: Mapping[str, Any] | None
+    factories: tuple[str, ...]
 
-    def read(self, start: int) -> npt.NDArray[np.float32] | None:
-        kept = self.store.read("encoding", self.key, f"{start}.npy")
-        return None if kept is None else np.load(io.BytesIO(kept), allow_pickle=False)
+    @classmethod
+    def of(
+        cls,
+        chunker: Chunker,
+        token_encoder: Encoder | None,
+        analyzer: str | None,
+        encoder: Encoder | None,
+        factories: Sequence[str],
+        corpus: str,
+    ) -> _Settings:
+        """From what `publish` is given."""
+        versions = {"parser": PARSER_VERSION, "chunker": chunker.version}
+        if token_encoder and chunker.counts_tokens:
+            versions["tokens"] = token_encoder.version
+        about = None
+        if analyzer is not None:
+            from rag_lab.retrieval.bm25 import index_version
 
-    def write(self, start: int, vectors: npt.NDArray[np.float32]) -> None:
-        buffer = io.BytesIO()
-        np.save(buffer, vectors)
-        self.store.write("encoding", self.key, f"{start}.npy", buffer.getvalue())
+            versions["lucene"] = index_version(analyzer)
+        if encoder is not None:
+            versions["encoder"] = f"{encoder.name} {encoder.version}"
+            versions["faiss"] = f"faiss {version_of('faiss-cpu')}"
+            about = {"name": encoder.name, "version": encoder.version, "dimension": encoder.dimension}
+        versions["index"] = digest(versions)[:12]
+        return cls(corpus, versions, analyzer, about, tuple(dict.fromkeys(factories)) if encoder else ())
 
-    def clear(self) -> None:
-        shutil.rmtree(self.store.path("encoding", self.key), ignore_errors=True)
+    @classmethod
+    def read(cls, snapshot: Snapshot) -> _Settings:
+        """Those of a snapshot."""
+        facts = snapshot.facts
+        return cls(
+            facts["corpus"], facts["versions"], facts.get("analyzer"), facts.get("encoder"), tuple(facts["factories"])
+        )
+
+    @property
+    def cut_by(self) -> list[str]:
+        """Versions that decide how documents are cut."""
+        return [self.versions.get(name, "") for name in CUT_BY]
+
+    def check_same(self, base: Snapshot) -> None:
+        """Refuse a base that an update cannot go on from."""
+        theirs = _Settings.read(base)
+        if theirs.corpus != self.corpus:
+            raise RagLabError(f"base: snapshot {base.id} is of corpus '{theirs.corpus}', not '{self.corpus}'")
+        for name in sorted((theirs.versions.keys() | self.versions.keys()) - {"index", "faiss"}):
+            old, new = theirs.versions.get(name, "none"), self.versions.get(name, "none")
+            if old != new:
+                raise RagLabError(
+                    f"base: snapshot {base.id} was made with {name} {old}, not {new}; publish all documents without base"
+                )
 
 
-def _build_vectors(
-    at: Path, chunks: ChunkTable, encoder: Encoder, blocks: _Blocks, progress: bool
-) -> Mapping[str, Any]:
-    made = [np.zeros((0, encoder.dimension), dtype=np.float32)]
-    with progress_bar("encoding passages", len(chunks), progress) as advance:
-        for part in batches(len(chunks), ENCODING_BLOCK):
-            vectors = blocks.read(part.start)
-            if vectors is None:
-                texts = [chunks.indexed_text(row) for row in range(part.start, part.stop)]
-                vectors = encoder.encode_passages(texts).astype(np.float32)
-                if vectors.shape != (len(texts), encoder.dimension):
-                    raise RagLabError(
-                        f"encoder {encoder.name}: gave vectors of shape {vectors.shape} for {len(texts)} chunks, "
-                        f"not {(len(texts), encoder.dimension)}"
-                    )
-                blocks.write(part.start, vectors)
-            made.append(vectors)
-            advance(part.stop - part.start)
-    np.save(at / "vectors.npy", np.concatenate(made))
-    return {"encoder": encoder.name, "encoder_version": encoder.version, "vectors": len(chunks)}
+@dataclass(frozen=True)
+class _Change:
+    """How a snapshot differs from its base: documents that are gone, and the segment that is new.
+
+    clean: nothing of what is gone may be left in an index.
+    """
+
+    base: Snapshot | None
+    gone: Collection[str] = ()
+    fresh: Segment | None = None
+    clean: bool = False
 
 
-def _faiss_builder(vectors_at: Path, factory: str, encoder: Encoder) -> Any:
+def _publish(store: Store, settings: _Settings, segments: Sequence[Segment], change: _Change) -> Snapshot:
+    """Build the indexes of these segments, and the snapshot."""
+    rows = _Rows([segment.part for segment in segments])
+    documents = {name: found for segment in segments for name, found in segment.documents.items()}
+    parts: dict[str, str] = {}
+    if settings.analyzer is not None:
+        contents = contents_key(documents, settings.cut_by)
+        parts["lucene"] = digest(FORMAT, "lucene", contents, settings.versions["lucene"])
+        store.publish("lucene", parts["lucene"], _lucene_builder(store, settings.analyzer, rows, change))
+    for factory in settings.factories:
+        if factory != FLAT:
+            parts[index_name(factory)] = _faiss_part(store, settings, factory, segments, rows, change)
+    listed = [{"key": s.key, "dead": sorted(s.dead), "vectors": s.vectors} for s in segments]
+    facts = {
+        "corpus": settings.corpus,
+        "segments": listed,
+        "parts": parts,
+        "versions": dict(settings.versions),
+        "factories": list(settings.factories),
+    }
+    key = digest(FORMAT, facts)[:16]
+    counts = {"documents": len(documents), "chunks": _size(segments)}
+    about = {name: value for name in ("analyzer", "encoder") if (value := getattr(settings, name)) is not None}
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    store.publish(KIND, key, lambda _: {"published_at": now, **facts, **counts, **about})
+    return Snapshot(store, key)
+
+
+class _Rows:
+    """The rows of a snapshot to be, read only if some index has to be built."""
+
+    def __init__(self, parts: Sequence[Part]) -> None:
+        self.parts = parts
+        self._keys: ChunkKeys | None = None
+
+    @property
+    def keys(self) -> ChunkKeys:
+        if self._keys is None:
+            self._keys = read_keys(self.parts)
+        return self._keys
+
+
+def _lucene_builder(store: Store, analyzer: str, rows: _Rows, change: _Change) -> Folders:
     def build(at: Path) -> None:
-        from rag_lab.retrieval.dense import DenseIndex
-        from rag_lab.retrieval.encoders import Embeddings
+        from rag_lab.retrieval import bm25
 
-        verify(vectors_at)
-        passages = Embeddings(np.load(vectors_at / "vectors.npy"), encoder.name, encoder.version)
-        DenseIndex.build(passages, factory).save(at)
+        older = change.base.facts["parts"].get("lucene") if change.base else None
+        if older is None or not store.intact("lucene", older):
+            bm25.build(at, _entries(rows.parts), analyzer)
+            return
+        new = _entries([change.fresh.part] if change.fresh else [])
+        bm25.update(at, store.path("lucene", older), change.gone, new, rows.keys.fingerprint, analyzer)
 
     return build
 
 
-def _link(source: Path, target: Path) -> None:
-    """Put the files of a part into a snapshot without copying their bytes where the file system allows it."""
-    verify(source)
-    for path in sorted(source.rglob("*")):
-        to = target / path.relative_to(source)
-        if path.is_dir():
-            to.mkdir(parents=True, exist_ok=True)
-            continue
-        to.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            os.link(path, to)
-        except OSError:
-            shutil.copy2(path, to)
+def _entries(parts: Sequence[Part]) -> Any:
+    """The chunks of some parts as Lucene's entries."""
+    from rag_lab.retrieval.bm25 import Entries
+
+    if not parts:
+        return Entries([], [], [], [], np.zeros(0, dtype=np.int64))
+    for folder, _ in parts:
+        verify(folder)
+    table, keys = read_chunks(parts), read_keys(parts)
+    texts = [table.indexed_text(row) for row in range(len(table))]
+    scopes = [table.classes[code].key for code in table.rights]
+    return Entries(texts, scopes, table.document_id, keys.position, keys.fingerprint)
+
+
+def _faiss_part(
+    store: Store, settings: _Settings, factory: str, segments: Sequence[Segment], rows: _Rows, change: _Change
+) -> str:
+    """The key of a FAISS index for these rows: the base's if it will do, else of a new one."""
+    from rag_lab.retrieval.dense import DenseIndex, match_rows, outdated
+    from rag_lab.retrieval.encoders import Embeddings
+
+    encoder, faiss = settings.encoder or {}, settings.versions["faiss"]
+    older = change.base.facts if change.base else {"parts": {}, "versions": {}}
+    kept = older["parts"].get(index_name(factory))
+    keys = rows.keys.text_key
+    if kept and older["versions"].get("faiss") == faiss and store.intact("faiss", kept):
+        row_of = match_rows(np.load(store.path("faiss", kept) / TEXT_KEYS), keys)
+        if not outdated(row_of, len(keys)) and not (change.clean and (row_of < 0).any()):
+            return str(kept)
+
+    def build(at: Path) -> None:
+        vectors = gather(segments, rows.keys.part, rows.keys.place, encoder["dimension"])
+        passages = Embeddings(np.asarray(vectors), encoder["name"], encoder["version"])
+        DenseIndex.build(passages, factory).save(at)
+        np.save(at / TEXT_KEYS, keys)
+
+    key = digest(FORMAT, "faiss", sha256(keys.tobytes()).hexdigest(), encoder["version"], factory, faiss)
+    store.publish("faiss", key, build)
+    return key

@@ -1,43 +1,58 @@
-"""A snapshot: an immutable, content-addressed folder with the chunks of a corpus, their rights, and its indexes.
+"""A snapshot: an immutable, content-addressed entry that names the parts of a corpus at one moment.
 
-Rows are ordered by (document id, offset): a row is both Lucene's document number and FAISS's id.
+Parts are segments of chunks with their vectors, one Lucene index, and FAISS indexes; the snapshot opens them in the
+store where they are. Its rows are the living chunks of all segments, ordered by (document id, position in it): a row is
+also Lucene's document number and the position of its vector.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from rag_lab.contracts import Chunk, RagLabError, Request
-from rag_lab.corpus.chunk_table import ChunkTable, read_chunks
+from rag_lab.corpus.chunk_table import ChunkKeys, ChunkTable, read_chunks, read_keys
 from rag_lab.corpus.policies import PolicyBook
 from rag_lab.corpus.rights import Scopes, scopes_of
-from rag_lab.store import manifest
+from rag_lab.corpus.segment import Segment, VectorArray, gather
+from rag_lab.store import Store, manifest, verify
 
 if TYPE_CHECKING:
     from rag_lab.retrieval.bm25 import Bm25Index
     from rag_lab.retrieval.dense import DenseIndex
 
+KIND = "snapshots"
+FLAT = "Flat"
+TEXT_KEYS = "text_keys.npy"
+
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """An opened snapshot. Indexes are opened when first used."""
+    """A snapshot in a store, by its id. Tables and indexes are opened when first used."""
 
-    folder: Path
+    store: Store
+    id: str
+
+    @property
+    def folder(self) -> Path:
+        """Where its manifest is."""
+        return self.store.path(KIND, self.id)
 
     @cached_property
     def facts(self) -> dict[str, Any]:
-        """The manifest: counts, versions and files."""
+        """The manifest: corpus, segments, parts, counts and versions."""
         return manifest(self.folder)
 
     @property
-    def id(self) -> str:
-        """The content address."""
-        return str(self.facts["key"])
+    def corpus(self) -> str:
+        """The corpus that it belongs to, "" for none."""
+        return str(self.facts["corpus"])
 
     @property
     def published_at(self) -> datetime:
@@ -45,9 +60,47 @@ class Snapshot:
         return datetime.fromisoformat(self.facts["published_at"])
 
     @cached_property
+    def segments(self) -> tuple[Segment, ...]:
+        """Its segments, oldest first."""
+        return tuple(
+            Segment(self.store, listed["key"], frozenset(listed["dead"]), listed["vectors"])
+            for listed in self.facts["segments"]
+        )
+
+    @property
+    def parts(self) -> list[tuple[str, str]]:
+        """Kind and key of every entry of the store that the snapshot reads."""
+        found = [("segments", segment.key) for segment in self.segments]
+        found += [("vectors", segment.vectors) for segment in self.segments if segment.vectors]
+        return found + [("lucene" if name == "lucene" else "faiss", key) for name, key in self.facts["parts"].items()]
+
+    def verify(self) -> None:
+        """Check every file of every part against its SHA-256; the error names the file."""
+        verify(self.folder)
+        for kind, key in self.parts:
+            verify(self.store.path(kind, key))
+
+    @cached_property
+    def documents(self) -> Mapping[str, str]:
+        """Digest of every document by its id, also of those without a chunk."""
+        return {name: found for segment in self.segments for name, found in segment.documents.items()}
+
+    @cached_property
     def chunks(self) -> ChunkTable:
         """All chunks, by row."""
-        return read_chunks(self.folder / "chunks")
+        return read_chunks([segment.part for segment in self.segments])
+
+    @cached_property
+    def keys(self) -> ChunkKeys:
+        """What tells the rows apart, and where each lies among the segments."""
+        return read_keys([segment.part for segment in self.segments])
+
+    @cached_property
+    def vectors(self) -> VectorArray:
+        """The vector of each row, ``[rows, dimension]``."""
+        if "encoder" not in self.facts:
+            raise RagLabError(f"snapshot {self.id}: has no vectors; publish it with an encoder and a FAISS factory")
+        return gather(self.segments, self.keys.part, self.keys.place, self.facts["encoder"]["dimension"])
 
     @cached_property
     def bm25(self) -> Bm25Index:
@@ -56,19 +109,26 @@ class Snapshot:
 
         if "lucene" not in self.facts["parts"]:
             raise RagLabError(f"snapshot {self.id}: has no Lucene index; publish it with an analyzer")
-        return Bm25Index(self.folder / "lucene")
+        return Bm25Index(self.store.path("lucene", self.facts["parts"]["lucene"]))
 
     def dense(self, factory: str) -> DenseIndex:
-        """The FAISS index with this factory string."""
-        from rag_lab.retrieval.dense import DenseIndex
-
-        name = index_name(factory)
-        if name not in self.facts["parts"]:
+        """The FAISS index with this factory string, or exact search for "Flat"."""
+        if factory not in self.facts["factories"]:
             raise RagLabError(f"snapshot {self.id}: has no FAISS index '{factory}'; publish it with that factory")
         opened: dict[str, DenseIndex] = self.__dict__.setdefault("_dense", {})
-        if name not in opened:
-            opened[name] = DenseIndex.load(self.folder / name)
-        return opened[name]
+        if factory not in opened:
+            opened[factory] = self._open_dense(factory)
+        return opened[factory]
+
+    def _open_dense(self, factory: str) -> DenseIndex:
+        from rag_lab.retrieval.dense import DenseIndex, match_rows
+        from rag_lab.retrieval.encoders import Embeddings
+
+        if factory == FLAT:
+            encoder = self.facts["encoder"]
+            return DenseIndex.build(Embeddings(self.vectors, encoder["name"], encoder["version"]))
+        folder = self.store.path("faiss", self.facts["parts"][index_name(factory)])
+        return DenseIndex.load(folder, self.vectors, match_rows(np.load(folder / TEXT_KEYS), self.keys.text_key))
 
     def scopes(self, requests: Sequence[Request]) -> Scopes:
         """What each request may read, computed once."""

@@ -1,23 +1,28 @@
-"""BM25 on Lucene: an index folder is built once, in row order, and searched by batches of queries.
+"""BM25 on Lucene: an index folder is built, or made from an older one, in row order, and searched by batches.
 
 Analysis, query and scores are Anserini's: English text goes through its default analyser (Porter stems), Chinese
 through Lucene's bigrams, and a query is the disjunction of its terms, weighted by their counts. Scores are Lucene's
 BM25 (Robertson and Zaragoza 2009, with idf = ln(1 + (N - n + 0.5) / (n + 0.5)) and without the constant k1 + 1).
 
-The rights of a request are a FILTER clause of its query: Lucene never collects, scores or returns a row outside the
-scope, and the scores of the rows inside are those of the whole index.
+The rights of a request are FILTER clauses of its query, and what it must not see in spite of them MUST_NOT clauses:
+Lucene never collects, scores or returns a row outside the scope, and the scores of the rows inside are those of the
+whole index.
 
-Lucene's document number equals the row, so its own order (score, then document number) is the tie rule of `contracts`.
+An index is sorted by document id and position, and merged into one segment without deleted rows. So Lucene's document
+number equals the row, however the index came about; its own order (score, then document number) is the tie rule of
+`contracts`; and the statistics that scores rest on are those of the rows that are there.
 """
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 import time
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeAlias
@@ -31,8 +36,8 @@ from rag_lab.retrieval.jvm import java_class, java_error, java_exception, java_s
 
 Code: TypeAlias = int | str
 
-ANALYSIS = "1"
-"""Changes whenever `normalise` or an analyser does: an index built under another value is refused."""
+ANALYSIS = "2"
+"""Changes whenever `normalise`, an analyser or the fields do: an index built under another value is refused."""
 
 WIDTH_FORMS = re.compile("[\uff01-\uffef]+")
 
@@ -68,83 +73,176 @@ def normalise(text: str) -> str:
     return unicodedata.normalize("NFC", folded)
 
 
-@serialised
-def build(folder: Path, texts: Sequence[str], scope_codes: Sequence[Code], language: str, ids: Sequence[str]) -> None:
-    """Write an index of `texts` into `folder`, which must be empty or absent.
+@dataclass(frozen=True, eq=False)
+class Entries:
+    """Rows to index, one value of each a row, in the order of (document id, position).
 
-    Args:
-        folder: what is left there after an error is not an index.
-        texts: one per row, in row order; a text may be empty.
-        scope_codes: the rights class of each row.
-        language: one of `lucene.LANGUAGES`; "multilingual" for corpora that mix English and Chinese.
-        ids: the chunk id of each row, for error messages; not stored.
+    texts: as they are embedded; scopes: codes of rights classes; positions: numbers within the document, ascending;
+    fingerprints: 64 bits that tell rows apart, for the check after building.
+    """
+
+    texts: Sequence[str]
+    scopes: Sequence[Code]
+    document_ids: Sequence[str]
+    positions: Sequence[int] | IntArray
+    fingerprints: npt.NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        given = {field.name: len(getattr(self, field.name)) for field in fields(self)}
+        if len(set(given.values())) > 1:
+            listed = ", ".join(f"{count} {name}" for name, count in given.items())
+            raise RagLabError(f"BM25 index: {listed}; give one of each per row")
+
+
+@serialised
+def build(folder: Path, entries: Entries, language: str) -> None:
+    """Write an index into `folder`, which must be empty or absent; what is left there after an error is no index.
 
     Raises:
-        RagLabError: lengths differ, the language is unknown, the folder holds files, or Lucene refuses a text.
+        RagLabError: the language is unknown (`lucene.LANGUAGES`; "multilingual" is for corpora that mix English and
+            Chinese), the folder holds files, rows are out of order, or Lucene refuses a text.
     """
+    _make(folder, language, entries.fingerprints, lambda writer: _add(writer, folder, entries))
+
+
+@serialised
+def update(
+    folder: Path,
+    base: Path,
+    without: Collection[str],
+    entries: Entries,
+    fingerprints: npt.NDArray[np.int64],
+    language: str,
+) -> None:
+    """Write the index that `base` becomes without some documents and with `entries` into `folder`.
+
+    The files of `base` are linked, not copied: Lucene never writes into a file that is there. Of the deleted documents
+    nothing is left in the new folder. Time goes into one merge, which is linear in the size of the index, and small.
+
+    Args:
+        folder: empty or absent.
+        base: an index of the same language, which stays as it is.
+        without: ids of documents whose rows are deleted; those in `entries` need not be named if new.
+        entries: rows of documents that `base` does not hold, or that are in `without`.
+        fingerprints: those of all rows that shall be there, in order.
+        language: what `base` was built for.
+
+    Raises:
+        RagLabError: as `build`; or the result is not what `fingerprints` says.
+    """
+
+    def write(writer: Any) -> None:
+        if without:
+            lucene.delete_documents(writer, without)
+        _add(writer, folder, entries)
+
+    _make(folder, language, fingerprints, write, base)
+
+
+def _make(
+    folder: Path,
+    language: str,
+    fingerprints: npt.NDArray[np.int64],
+    write: Callable[[Any], None],
+    base: Path | None = None,
+) -> None:
+    """Open a writer, let `write` use it, merge, close and check."""
     lucene.check_language(language)
-    if not len(texts) == len(scope_codes) == len(ids):
-        raise RagLabError(
-            f"{folder}: {len(texts)} texts, {len(scope_codes)} scope codes and {len(ids)} ids; give one of each per row"
-        )
     folder.mkdir(parents=True, exist_ok=True)
     if any(folder.iterdir()):
         raise RagLabError(f"{folder}: not empty; build the index in a new folder")
+    if base is not None:
+        _link_index(base, folder)
     directory = lucene.open_directory(folder)
     try:
-        _write(directory, folder, texts, scope_codes, language, ids)
-        _check(directory, folder, len(texts))
+        writer = _open_writer(directory, folder, language)
+        try:
+            write(writer)
+            _finish(writer, folder, language)
+        except BaseException:
+            # Rolling back closes the writer and gives up its lock, whatever went wrong.
+            with suppress(java_exception()):
+                writer.rollback()
+            raise
+        _check(directory, folder, fingerprints)
     finally:
         directory.close()
     # Lucene releases the lock but keeps its file, which says nothing about the index.
     (folder / "write.lock").unlink(missing_ok=True)
 
 
-def _write(
-    directory: Any,
-    folder: Path,
-    texts: Sequence[str],
-    scope_codes: Sequence[Code],
-    language: str,
-    ids: Sequence[str],
-) -> None:
-    """Add one Lucene document per row, by one thread, and merge them into one segment."""
-    writer = lucene.open_writer(directory, language)
-    contents, number = lucene.text_field(), lucene.row_field()
-    documents: dict[str, Any] = {}
-    place = "before the first chunk"
+def _link_index(base: Path, folder: Path) -> None:
+    """Put the files of an index into another folder, without copying their bytes where the file system allows it."""
+    for path in base.glob("*"):
+        if path.name.startswith(("_", "segments_")):
+            try:
+                os.link(path, folder / path.name)
+            except OSError:
+                shutil.copy2(path, folder / path.name)
+
+
+def _open_writer(directory: Any, folder: Path, language: str) -> Any:
     try:
-        for row, (text, scope, chunk_id) in enumerate(zip(texts, scope_codes, ids, strict=True)):
-            place, code = f"at chunk {chunk_id}", str(scope)
-            if code not in documents:
-                documents[code] = lucene.document(contents, number, code)
-            contents.setStringValue(java_string(normalise(text)))
-            number.setLongValue(row)
-            writer.addDocument(documents[code])
-        place = "while merging"
+        return lucene.open_writer(directory, language)
+    except java_exception() as error:
+        raise RagLabError(f"{folder}: Lucene cannot go on from the index: {java_error(error)}") from error
+
+
+def _add(writer: Any, folder: Path, entries: Entries) -> None:
+    """Add one Lucene document per row, by one thread."""
+    row = lucene.RowFields()
+    document = scope = None
+    place = "before the first row"
+    try:
+        for text, code, name, position, fingerprint in zip(
+            entries.texts,
+            map(str, entries.scopes),
+            entries.document_ids,
+            np.asarray(entries.positions).tolist(),
+            entries.fingerprints.tolist(),
+            strict=True,
+        ):
+            place = f"at chunk {position} of document {name}"
+            if name != document:
+                document = name
+                row.set_document(name)
+            if code != scope:
+                scope = code
+                row.set_scope(code)
+            row.set_row(normalise(text), position, fingerprint)
+            writer.addDocument(row.fields)
+    except java_exception() as error:
+        raise RagLabError(f"{folder}: Lucene stopped {place}: {java_error(error)}") from error
+
+
+def _finish(writer: Any, folder: Path, language: str) -> None:
+    """Merge into one segment, which drops what was deleted, and commit."""
+    try:
         lucene.set_commit_data(writer, {"language": language, "analysis": ANALYSIS})
         writer.forceMerge(1)
         writer.close()
-    except BaseException as error:
-        # Rolling back closes the writer and gives up its lock, whatever went wrong.
-        with suppress(java_exception()):
-            writer.rollback()
-        if isinstance(error, java_exception()):
-            raise RagLabError(f"{folder}: Lucene stopped {place}: {java_error(error)}") from error
-        raise
+    except java_exception() as error:
+        raise RagLabError(f"{folder}: Lucene stopped while merging: {java_error(error)}") from error
 
 
-def _check(directory: Any, folder: Path, rows: int) -> None:
-    """Read the index back: one segment, in which document number and row agree."""
+def _check(directory: Any, folder: Path, fingerprints: npt.NDArray[np.int64]) -> None:
+    """Read the index back: one segment without deleted rows, in order, and each row the one that is expected there."""
     reader = lucene.open_reader(directory, folder)
     try:
-        order = lucene.documents_by_row(reader)
-        segments = reader.leaves().size()
+        rows, alive, segments = reader.maxDoc(), reader.numDocs(), reader.leaves().size()
+        ordered = lucene.documents_by_position(reader)
+        told_apart = lucene.documents_by_fingerprint(reader)
     finally:
         reader.close()
-    if segments > 1 or not np.array_equal(order, np.arange(rows)):
+    if (
+        segments > 1
+        or not rows == alive == len(fingerprints)
+        or not np.array_equal(ordered, np.arange(rows))
+        or not np.array_equal(told_apart, np.argsort(fingerprints, kind="stable"))
+    ):
         raise RagLabError(
-            f"{folder}: Lucene holds {len(order)} documents in {segments} segments, not {rows} rows in order"
+            f"{folder}: Lucene holds {alive} of {rows} documents in {segments} segments, not {len(fingerprints)} rows "
+            "in order"
         )
 
 
@@ -189,6 +287,9 @@ class Bm25Index:
         allowed_scopes: Sequence[Sequence[Code]] | None,
         k1: float = 0.9,
         b: float = 0.4,
+        *,
+        only: Sequence[Collection[str] | None] | None = None,
+        without: Sequence[Collection[str] | None] | None = None,
     ) -> Hits:
         """The best rows of each query, of those in its scope.
 
@@ -201,6 +302,8 @@ class Bm25Index:
             allowed_scopes: for each query the rights classes it may see; None searches the whole index for all.
             k1: saturation of term frequency, 0 or more.
             b: weight of the document's length, from 0 to 1.
+            only: for each query the ids of the documents it is limited to, on top of its rights classes; None: all.
+            without: for each query the ids of documents that it must not see; None: there are none.
 
         Raises:
             RagLabError: lengths differ, or a parameter is out of range.
@@ -209,19 +312,14 @@ class Bm25Index:
         scopes = self._known_scopes(allowed_scopes, len(queries))
         searcher = lucene.searcher(self._reader)
         searcher.setSimilarity(_similarity(k1, b))
-        filters: dict[frozenset[str], Any] = {}
+        narrowing = _Narrowing(scopes, only, without)
         rows: list[IntArray] = []
         scores: list[npt.NDArray[np.float32]] = []
         ms = np.zeros(len(queries))
         for position, (text, limit, scope) in enumerate(zip(queries, limits, scopes, strict=True)):
             began = time.perf_counter()
             if limit > 0 and scope != frozenset():
-                query = self._query(text)
-                if scope is not None:
-                    if scope not in filters:
-                        filters[scope] = lucene.scope_filter(scope)
-                    query = lucene.within(query, filters[scope])
-                top = searcher.search(query, int(limit))
+                top = searcher.search(narrowing.applied(position, self._query(text)), int(limit))
                 rows.append(lucene.read_documents(top))
                 scores.append(lucene.read_scores(top))
             else:
@@ -268,6 +366,39 @@ class Bm25Index:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+class _Narrowing:
+    """Filters of the queries of one search; those with the same scope, or the same list of documents, share one."""
+
+    def __init__(
+        self,
+        scopes: Sequence[frozenset[str] | None],
+        only: Sequence[Collection[str] | None] | None,
+        without: Sequence[Collection[str] | None] | None,
+    ) -> None:
+        for name, given in (("only", only), ("without", without)):
+            if given is not None and len(given) != len(scopes):
+                raise RagLabError(f"{name}: {len(given)} entries for {len(scopes)} queries; give one for each")
+            if any(isinstance(entry, str) for entry in given or ()):
+                raise RagLabError(f"{name}: a document id for a query; give a list of ids for each")
+        nothing: list[None] = [None] * len(scopes)
+        self._scopes, self._only, self._without = scopes, only or nothing, without or nothing
+        self._filters: dict[tuple[str, Any], Any] = {}
+
+    def applied(self, position: int, query: Any) -> Any:
+        """The query at this position in its limits."""
+        scope, only, without = self._scopes[position], self._only[position], self._without[position]
+        passing = [] if scope is None else [self._filter(lucene.SCOPE, scope, scope)]
+        if only is not None:
+            passing.append(self._filter(lucene.DOCUMENT, id(only), only))
+        barred = [self._filter(lucene.DOCUMENT, id(without), without)] if without else []
+        return lucene.within(query, passing, barred) if passing or barred else query
+
+    def _filter(self, field: str, name: Any, terms: Collection[str]) -> Any:
+        if (field, name) not in self._filters:
+            self._filters[field, name] = lucene.term_filter(field, terms)
+        return self._filters[field, name]
 
 
 def _depths(depth: int | npt.NDArray[Any], queries: int) -> npt.NDArray[np.int64]:

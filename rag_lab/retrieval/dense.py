@@ -4,6 +4,10 @@ Scores are inner products of the vectors as they were encoded, computed in float
 the index: an approximate one decides only which rows are looked at. In float64 the order of summation, and with it
 batch size and number of threads, moves a score by about 1e-15; so rounding gives the same value every time, and what
 ties is ordered by row.
+
+A FAISS index may be older than the vectors: `match_rows` says which row each of its ids is now. Rows that it does not
+know are compared exactly beside it, ids that are no row any more are filtered inside the search, and `outdated` says
+when that is too much and the index should be built again.
 """
 
 from __future__ import annotations
@@ -26,11 +30,15 @@ DECIMALS = 6
 # With at most this many rows allowed, all of them are compared. Measured with 50,000 vectors of 384 dimensions: 20,000
 # rows take about 40 ms a batch; HNSW under a filter that admits 1,000 to 20,000 finds 82 to 96 % of the true 100 best.
 EXACT_ROWS = 20_000
+# The share of a FAISS index's ids that may be dead, and of the rows that may be unknown to it. Building it again costs
+# in proportion to the rows, so each changed row pays for at most six; what is not in the index is searched exactly.
+OUTDATED_SHARE = 0.2
 ROWS_A_BLOCK = 1 << 16
 SCORES_A_BLOCK = 1 << 24
 
 VectorArray = npt.NDArray[np.float32]
 RowArray = npt.NDArray[np.intp]
+TextKeys = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +66,22 @@ class DenseHits:
 
 
 class DenseIndex:
-    """Passage vectors ``[n, dimension]``, in the snapshot's order of rows, and a FAISS index unless it is flat."""
+    """Passage vectors ``[n, dimension]``, in the snapshot's order of rows, and a FAISS index unless it is flat.
 
-    def __init__(self, card: IndexCard, vectors: VectorArray, index: Any = None) -> None:
+    row_of: for each id of the FAISS index the row that it is, -1 if none, ``[ids]``; None: ids are rows.
+    """
+
+    def __init__(
+        self, card: IndexCard, vectors: VectorArray, index: Any = None, row_of: RowArray | None = None
+    ) -> None:
         self.card = card
         self.vectors = vectors
         self._index = index
+        self._row_of = None
+        self._unknown = np.empty(0, dtype=np.intp)
+        if index is not None and row_of is not None and not np.array_equal(row_of, np.arange(len(vectors))):
+            self._row_of = row_of
+            self._unknown = np.setdiff1d(np.arange(len(vectors)), row_of)
 
     @property
     def note(self) -> str:
@@ -103,9 +121,8 @@ class DenseIndex:
         return cls(card, vectors, None if built == "Flat" else ann.build(vectors, built, seed))
 
     def save(self, folder: Path) -> None:
-        """Write ``card.json``, ``vectors.npy`` and, unless the search is exact, ``index.faiss``."""
+        """Write ``card.json`` and, unless the search is exact, ``index.faiss``; the vectors are kept elsewhere."""
         folder.mkdir(parents=True, exist_ok=True)
-        np.save(folder / "vectors.npy", self.vectors)
         if self._index is not None:
             import faiss
 
@@ -113,12 +130,11 @@ class DenseIndex:
         (folder / "card.json").write_text(json.dumps(asdict(self.card), indent=2) + "\n", encoding="utf-8")
 
     @classmethod
-    def load(cls, folder: Path) -> DenseIndex:
-        """Read what `save` wrote, with vectors mapped. Raises `RagLabError` when parts are missing or disagree."""
+    def load(cls, folder: Path, vectors: VectorArray, row_of: RowArray | None = None) -> DenseIndex:
+        """Read what `save` wrote, for these vectors. Raises `RagLabError` when parts are missing or disagree."""
         try:
             given = json.loads((folder / "card.json").read_text(encoding="utf-8"))
             card = IndexCard(**{field.name: given[field.name] for field in fields(IndexCard)})
-            vectors = np.load(folder / "vectors.npy", mmap_mode="r" if card.count else None)
             index = None
             if card.built != "Flat":
                 import faiss
@@ -127,12 +143,13 @@ class DenseIndex:
         except (OSError, ValueError, KeyError, RuntimeError) as error:
             why = str(error).strip().splitlines()[-1]
             raise RagLabError(f"{folder}: not a readable dense index ({why}); build it again") from None
-        if vectors.shape != (card.count, card.dimension) or (index is not None and index.ntotal != card.count):
+        known = len(vectors) if row_of is None else len(row_of)
+        if known != card.count or vectors.shape[1:] != (card.dimension,) or (index and index.ntotal != known):
             raise RagLabError(
-                f"{folder}: card.json tells of {card.count} vectors of {card.dimension} dimensions, vectors.npy holds "
-                f"{vectors.shape[0]} of {vectors.shape[-1]}; build the index again"
+                f"{folder}: card.json tells of {card.count} vectors of {card.dimension} dimensions, there are {known} "
+                f"of {vectors.shape[-1]}; build the index again"
             )
-        return cls(card, vectors, index)
+        return cls(card, vectors, index, row_of)
 
     def search(
         self, queries: Embeddings, depth: int, allowed: BoolArray | None = None, breadth: int | None = None
@@ -145,22 +162,46 @@ class DenseIndex:
         come from another model than the passages.
         """
         self._check_model(queries)
-        if allowed is not None and allowed.shape != (self.card.count,):
-            raise RagLabError(f"dense index: a filter over {len(allowed)} rows for an index of {self.card.count}")
-        permitted = self.card.count if allowed is None else int(np.count_nonzero(allowed))
+        count = len(self.vectors)
+        if allowed is not None and allowed.shape != (count,):
+            raise RagLabError(f"dense index: a filter over {len(allowed)} rows for an index of {count}")
+        permitted = count if allowed is None else int(np.count_nonzero(allowed))
         wanted = min(depth, permitted)
         if wanted <= 0 or not len(queries):
             return _hits(np.empty((len(queries), 0), dtype=np.intp), np.empty((len(queries), 0)), "exact")
-        rows = None if allowed is None or permitted == self.card.count else np.flatnonzero(allowed)
+        rows = None if allowed is None or permitted == count else np.flatnonzero(allowed)
         if self._index is None or permitted <= (EXACT_ROWS if rows is not None else 0):
             return _hits(*exact_search(queries.vectors, self.vectors, wanted, rows), "exact")
-        found = ann.search(self._index, queries.vectors, wanted, None if rows is None else allowed, breadth)
-        short = (found < 0).any(axis=1)
-        found[short] = 0
-        found.sort(axis=1)
-        found, scores = ordered(found, exact_scores(queries.vectors, self.vectors, found), wanted)
+        found, scores, short = self._proposed(queries.vectors, wanted, None if rows is None else allowed, breadth)
         found[short], scores[short] = exact_search(queries.vectors[short], self.vectors, wanted, rows)
         return _hits(found, scores, f"{self.card.built}, {np.count_nonzero(short)} queries exact")
+
+    def _proposed(
+        self, queries: VectorArray, wanted: int, allowed: BoolArray | None, breadth: int | None
+    ) -> tuple[RowArray, FloatArray, npt.NDArray[np.bool_]]:
+        """The best rows among those that FAISS proposes and those it does not know, their scores, and which queries it
+        left short."""
+        unknown = self._unknown if allowed is None else self._unknown[allowed[self._unknown]]
+        permitted = allowed
+        if self._row_of is not None:
+            permitted = self._row_of >= 0
+            if allowed is not None:
+                permitted &= allowed[self._row_of]
+        room = self.card.count if permitted is None else int(np.count_nonzero(permitted))
+        proposed = np.empty((len(queries), 0), dtype=np.int64)
+        if room:
+            proposed = ann.search(self._index, queries, min(wanted, room), permitted, breadth)
+        short = (proposed < 0).any(axis=1)
+        proposed[short] = 0
+        found = proposed if self._row_of is None else self._row_of[proposed]
+        found.sort(axis=1)
+        scores = exact_scores(queries, self.vectors, found)
+        if len(unknown):
+            more, their_scores = exact_search(queries, self.vectors, wanted, unknown)
+            found, scores = np.hstack([found, more]), np.hstack([scores, their_scores])
+            order = np.argsort(found, axis=1)
+            found, scores = np.take_along_axis(found, order, axis=1), np.take_along_axis(scores, order, axis=1)
+        return *ordered(found, scores, wanted), short
 
     def _check_model(self, queries: Embeddings) -> None:
         card = self.card
@@ -175,6 +216,40 @@ class DenseIndex:
             f"dimensions), the queries by {queries.encoder} (version {queries.version}, {queries.dimension} "
             f"dimensions); encode the queries with {card.encoder}, or build the index with {queries.encoder}"
         )
+
+
+def match_rows(ids: TextKeys, rows: TextKeys) -> RowArray:
+    """For each id of an index the row that it is now, -1 if none: ``[ids]``. Both are given by text keys ``[n, 2]``.
+
+    Equal texts have equal vectors, so any id of a text may stand for any row of it, but each for one only.
+    """
+    both = np.concatenate([ids, rows])
+    _, text = np.unique(both, axis=0, return_inverse=True)
+    text = text.reshape(-1)
+    pairs = [np.stack([part, _occurrence(part)], axis=1) for part in (text[: len(ids)], text[len(ids) :])]
+    width = len(both) + 1
+    mine, theirs = (pair[:, 0] * width + pair[:, 1] for pair in pairs)
+    order = np.argsort(theirs)
+    place = np.searchsorted(theirs, mine, sorter=order)
+    place[place == len(theirs)] = 0
+    row = order[place] if len(order) else np.full(len(mine), -1)
+    return np.where(theirs[row] == mine, row, -1) if len(order) else row
+
+
+def outdated(row_of: RowArray, rows: int) -> bool:
+    """Whether an index with these rows of its ids should be built again for so many rows."""
+    living = int(np.count_nonzero(row_of >= 0))
+    return len(row_of) - living > OUTDATED_SHARE * len(row_of) or rows - living > OUTDATED_SHARE * rows
+
+
+def _occurrence(values: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
+    """How many equal values stand before each."""
+    order = np.argsort(values, kind="stable")
+    ordered_values = values[order]
+    first = np.searchsorted(ordered_values, ordered_values)
+    made = np.empty(len(values), dtype=np.intp)
+    made[order] = np.arange(len(values)) - first
+    return made
 
 
 def exact_search(

@@ -14,7 +14,7 @@ from rag_lab.contracts import IntArray, RagLabError
 from rag_lab.retrieval.jvm import cast, java_class, java_error, java_exception, java_string
 
 LANGUAGES = ("en", "zh", "multilingual")
-CONTENTS, SCOPE, ROW = "contents", "scope", "row"
+CONTENTS, SCOPE, DOCUMENT, POSITION, FINGERPRINT = "contents", "scope", "document", "position", "fingerprint"
 
 RAM_BUFFER_MB = 256.0
 
@@ -53,15 +53,63 @@ def open_directory(folder: Path) -> Any:
 
 
 def open_writer(directory: Any, language: str) -> Any:
-    """An index writer. Its merge policy joins neighbours only, which keeps documents in the order they came."""
+    """An index writer that keeps its documents sorted by document id and position, through every merge."""
     config = java_class("org.apache.lucene.index.IndexWriterConfig")(analyser(language))
     config.setMergePolicy(java_class("org.apache.lucene.index.LogDocMergePolicy")())
     config.setRAMBufferSizeMB(RAM_BUFFER_MB)
+    config.setIndexSort(sort((DOCUMENT, "STRING"), (POSITION, "LONG")))
     return java_class("org.apache.lucene.index.IndexWriter")(directory, config)
 
 
-def text_field() -> Any:
-    """The field of the analysed text: term frequencies and lengths, no positions, nothing stored."""
+def sort(*fields: tuple[str, str]) -> Any:
+    """Lucene's order by the doc values of fields, each of a type that `SortField.Type` names."""
+    types = java_class("org.apache.lucene.search.SortField$Type")
+    made = [java_class("org.apache.lucene.search.SortField")(name, getattr(types, kind)) for name, kind in fields]
+    return java_class("org.apache.lucene.search.Sort")(*made)
+
+
+class RowFields:
+    """The fields of one Lucene document, set anew for every row. Text, rights class and document id are searched by;
+    document id and position sort the index; the fingerprint is for the check after building. Nothing is stored."""
+
+    def __init__(self) -> None:
+        unstored = java_class("org.apache.lucene.document.Field$Store").NO
+        string, number = (
+            java_class(f"org.apache.lucene.document.{kind}") for kind in ("StringField", "NumericDocValuesField")
+        )
+        self._contents = _text_field()
+        self._scope, self._document = string(SCOPE, "", unstored), string(DOCUMENT, "", unstored)
+        self._sorted = java_class("org.apache.lucene.document.SortedDocValuesField")(DOCUMENT, term_bytes(""))
+        self._position, self._fingerprint = number(POSITION, 0), number(FINGERPRINT, 0)
+        self.fields = java_class("java.util.ArrayList")()
+        for one in (
+            self._contents,
+            self._scope,
+            self._document,
+            self._sorted,
+            self._position,
+            self._fingerprint,
+        ):
+            self.fields.add(one)
+
+    def set_document(self, document_id: str) -> None:
+        """The document that the next rows belong to."""
+        self._document.setStringValue(java_string(document_id))
+        self._sorted.setBytesValue(term_bytes(document_id))
+
+    def set_scope(self, code: str) -> None:
+        """The rights class of the next rows."""
+        self._scope.setStringValue(java_string(code))
+
+    def set_row(self, text: str, position: int, fingerprint: int) -> None:
+        """Text, position in the document and fingerprint of the next row."""
+        self._contents.setStringValue(java_string(text))
+        self._position.setLongValue(position)
+        self._fingerprint.setLongValue(fingerprint)
+
+
+def _text_field() -> Any:
+    """The field of the analysed text: term frequencies and lengths, no positions."""
     kind = java_class("org.apache.lucene.document.FieldType")()
     kind.setTokenized(True)
     kind.setIndexOptions(java_class("org.apache.lucene.index.IndexOptions").DOCS_AND_FREQS)
@@ -70,24 +118,14 @@ def text_field() -> Any:
     return java_class("org.apache.lucene.document.Field")(CONTENTS, empty, kind)
 
 
-def row_field() -> Any:
-    """The field of the row number, kept per document for the check after building."""
-    return java_class("org.apache.lucene.document.NumericDocValuesField")(ROW, 0)
-
-
-def document(contents: Any, row: Any, code: str) -> Any:
-    """A Lucene document of one rights class; the fields of text and row are shared and set anew for every row."""
-    unstored = java_class("org.apache.lucene.document.Field$Store").NO
-    fields = java_class("java.util.ArrayList")()
-    fields.add(contents)
-    fields.add(row)
-    fields.add(java_class("org.apache.lucene.document.StringField")(SCOPE, term_bytes(code), unstored))
-    return fields
-
-
 def term_bytes(term: str) -> Any:
     """A term as Lucene stores it."""
     return java_class("org.apache.lucene.util.BytesRef")(term.encode("utf-8"))
+
+
+def delete_documents(writer: Any, document_ids: Iterable[str]) -> None:
+    """Delete all rows of these documents."""
+    writer.deleteDocuments(term_filter(DOCUMENT, document_ids))
 
 
 def set_commit_data(writer: Any, data: Mapping[str, str]) -> None:
@@ -128,17 +166,22 @@ def terms(reader: Any, field: str) -> tuple[str, ...]:
     return tuple(str(term.utf8ToString()) for term in iter(cursor.next, None))
 
 
-def documents_by_row(reader: Any) -> IntArray:
-    """Document numbers in the order of the row field, ``[documents]``."""
+def documents_by_fingerprint(reader: Any) -> IntArray:
+    """Document numbers in the order of their fingerprints, ``[documents]``."""
+    return _documents_by(reader, (FINGERPRINT, "LONG"))
+
+
+def documents_by_position(reader: Any) -> IntArray:
+    """Document numbers in the order of document id and position, ``[documents]``."""
+    return _documents_by(reader, (DOCUMENT, "STRING"), (POSITION, "LONG"))
+
+
+def _documents_by(reader: Any, *fields: tuple[str, str]) -> IntArray:
     count = reader.maxDoc()
     if count == 0:
         return np.empty(0, dtype=np.int32)
-    by_number = java_class("org.apache.lucene.search.SortField$Type").LONG
-    order = java_class("org.apache.lucene.search.Sort")(
-        java_class("org.apache.lucene.search.SortField")(ROW, by_number)
-    )
     everything = java_class("org.apache.lucene.search.MatchAllDocsQuery")()
-    return read_documents(searcher(reader).search(everything, count, order))
+    return read_documents(searcher(reader).search(everything, count, sort(*fields)))
 
 
 # --- queries --------------------------------------------------------------------------------------------------------
@@ -152,23 +195,26 @@ def query_generator() -> Any:
     return java_class("io.anserini.search.query.BagOfWordsQueryGenerator")()
 
 
-def scope_filter(codes: Iterable[str]) -> Any:
-    """A query that matches the rows of these rights classes."""
+def term_filter(field: str, found: Iterable[str]) -> Any:
+    """A query that matches the rows which have one of these terms in the field."""
     listed = java_class("java.util.ArrayList")()
-    for code in sorted(codes):
-        listed.add(term_bytes(code))
-    return java_class("org.apache.lucene.search.TermInSetQuery")(SCOPE, cast("java.util.Collection", listed))
+    for term in sorted(found):
+        listed.add(term_bytes(term))
+    return java_class("org.apache.lucene.search.TermInSetQuery")(field, cast("java.util.Collection", listed))
 
 
-def within(query: Any, passing: Any) -> Any:
-    """The query, limited to what the filter `passing` matches, with unchanged scores.
+def within(query: Any, passing: Iterable[Any], barred: Iterable[Any]) -> Any:
+    """The query, limited to what all of `passing` match and none of `barred`, with unchanged scores.
 
     The query is a MUST clause: beside a filter, optional clauses alone would match all that passes, with score 0.
     """
     occur = java_class("org.apache.lucene.search.BooleanClause$Occur")
     builder = java_class("org.apache.lucene.search.BooleanQuery$Builder")()
     builder.add(query, occur.MUST)
-    builder.add(passing, occur.FILTER)
+    for limit in passing:
+        builder.add(limit, occur.FILTER)
+    for limit in barred:
+        builder.add(limit, occur.MUST_NOT)
     return builder.build()
 
 

@@ -10,6 +10,8 @@ import numpy.typing as npt
 from pydantic import Field
 
 from rag_lab.contracts import Ranking
+from rag_lab.corpus.chunk_table import ChunkTable
+from rag_lab.corpus.rights import Scope
 from rag_lab.retrieval.dense import DenseIndex
 from rag_lab.retrieval.encoders import Embeddings
 from rag_lab.variants.stage import LARGEST, Batch, Output, Plan, Stage, State, Step, check_scope, register
@@ -56,24 +58,31 @@ class Bm25(Channel):
     def compute(self, state: State, plan: Plan, key: str) -> Output:  # noqa: ARG002 - one interface
         """Search within each caller's scope."""
         batch, scopes = state.batch, state.batch.scopes
-        keys = [rights.key for rights in batch.snapshot.chunks.classes]
+        table = batch.snapshot.chunks
+        keys = [rights.key for rights in table.classes]
         allowed = [[keys[i] for i in np.flatnonzero(scope.classes).tolist()] for scope in scopes.scopes]
-        narrowed = np.array([scope.narrowed for scope in scopes.scopes], dtype=bool)[scopes.of]
+        lists = [_documents(scope, table) for scope in scopes.scopes]
         found = batch.snapshot.bm25.search(
             [request.query for request in batch.requests],
-            np.where(narrowed, len(batch.snapshot.chunks), plan["depth"]),
+            plan["depth"],
             None if all(scope.classes.all() for scope in scopes.scopes) else [allowed[of] for of in scopes.of],
             k1=self.k1,
             b=self.b,
+            only=[lists[of][0] for of in scopes.of],
+            without=[lists[of][1] for of in scopes.of],
         )
-        listed = np.ones(len(found.row), dtype=bool)
-        for number in np.unique(scopes.of[narrowed]):
-            mine = scopes.of[found.query] == number
-            listed[mine] = scopes.scopes[number].rows[found.row[mine]]
-        ranking = Ranking.from_scores(
-            self.name, batch.size, found.query[listed], found.row[listed], found.score[listed]
-        )
-        return Output(check_scope(batch, ranking.top(plan["depth"])), found.ms)
+        return Output(check_scope(batch, found.ranking(self.name)), found.ms)
+
+
+def _documents(scope: Scope, table: ChunkTable) -> tuple[list[str] | None, list[str] | None]:
+    """The documents that a scope is limited to, or those that it withholds although their rights classes permit them,
+    whichever are fewer; None where that says nothing."""
+    if not scope.narrowed:
+        return None, None
+    ids = np.asarray(table.document_id, dtype=object)
+    permitted = scope.classes[table.rights]
+    only, without = np.unique(ids[permitted & scope.rows]), np.unique(ids[permitted & ~scope.rows])
+    return (only.tolist(), None) if len(only) < len(without) else (None, without.tolist())
 
 
 @register

@@ -10,7 +10,7 @@ import pytest
 from rag_lab.contracts import Acl, Document, Principal, RagLabError, Request
 from rag_lab.corpus.chunking import Whole, Window
 from rag_lab.corpus.publishing import documents_digest, publish
-from rag_lab.store import Store, verify
+from rag_lab.store import Store
 
 DOCUMENTS = [
     Document("b", "beta two. beta three.", title="Beta", acl=Acl(groups=("hr",)), language="en"),
@@ -49,7 +49,7 @@ def test_the_same_input_is_the_same_snapshot_and_costs_nothing(tmp_path: Path, h
     assert again.folder == first.folder
     wider = publish(store, DOCUMENTS, Whole(), encoder=Broken(), factories=["Flat", "HNSW8"])
     assert wider.id != first.id
-    verify(wider.folder)
+    wider.verify()
 
 
 @pytest.mark.parametrize(
@@ -78,11 +78,11 @@ def test_s22_another_chunk_size_cuts_again(tmp_path: Path, hash_encoder) -> None
 def test_a_damaged_part_is_built_again_before_it_is_used(tmp_path: Path, hash_encoder) -> None:
     store = Store(tmp_path)
     texts = publish(store, DOCUMENTS, Whole()).chunks.text
-    (file,) = (tmp_path / "parts").glob("*/chunks.parquet")
+    (file,) = (tmp_path / "segments").glob("*/chunks.parquet")
     file.write_bytes(file.read_bytes()[:-1] + b"x")
     again = publish(store, DOCUMENTS, Whole(), encoder=hash_encoder, factories=["Flat"])
     assert again.chunks.text == texts
-    verify(again.folder)
+    again.verify()
 
 
 def test_a_snapshot_says_what_it_lacks(tmp_path: Path, hash_encoder) -> None:
@@ -122,9 +122,9 @@ def test_progress_goes_to_standard_error(tmp_path: Path, hash_encoder, capsys, m
 
 
 def test_an_interrupted_encoding_goes_on(tmp_path: Path, hash_encoder, monkeypatch: pytest.MonkeyPatch) -> None:
-    from rag_lab.corpus import publishing
+    from rag_lab.corpus import segment
 
-    monkeypatch.setattr(publishing, "ENCODING_BLOCK", 2)
+    monkeypatch.setattr(segment, "ENCODING_BLOCK", 2)
     documents = [Document(f"d{i}", f"text {i}", acl=Acl(public=True)) for i in range(7)]
     store, sizes = Store(tmp_path), []
 
