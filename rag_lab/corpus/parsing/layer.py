@@ -242,7 +242,8 @@ def _visible(codes: Codes, blank: BoolArray) -> BoolArray:
     starts = np.flatnonzero(first)
     following = np.append(np.flatnonzero(~blank), len(codes))
     after = following[np.searchsorted(following, starts)]
-    beside = (after == len(codes)) | np.append(hard, True)[after] | (starts == 0) | hard[starts - 1]
+    edge = np.append(hard | (white & ~blank), True)
+    beside = edge[after] | (starts == 0) | hard[starts - 1]
     first[starts[beside]] = False
     return np.asarray(~blank | first, dtype=bool)
 
