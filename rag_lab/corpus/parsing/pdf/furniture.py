@@ -45,7 +45,9 @@ class Furniture:
 
 def find_furniture(pages: Sequence[Sequence[Piece]], heights: Sequence[float], body_size: float) -> Furniture:
     """Rows of pieces at the edges of all pages that are repeated, count the pages, or stand outside of such rows."""
-    rows = [row for page, pieces in enumerate(pages) for row in _edge_rows(page, pieces, heights[page])]
+    first = min((piece.y0 for pieces in pages for piece in pieces), default=0.0)
+    last = max((piece.y1 for pieces in pages for piece in pieces), default=0.0)
+    rows = [row for page, pieces in enumerate(pages) for row in _edge_rows(page, pieces, heights[page], first, last)]
     repeated = _repeated([row for stack in rows for row in stack], len(pages), body_size)
     furniture = Furniture()
     for stack in rows:
@@ -63,25 +65,25 @@ def edge(height: float) -> float:
     return min(_WIDEST_EDGE * height, max(_EDGE * height, _EDGE_POINTS))
 
 
-def _edge_rows(page: int, pieces: Sequence[Piece], height: float) -> list[list[_Row]]:
-    """The outermost rows at the top and at the bottom, each from the edge inwards."""
+def _edge_rows(page: int, pieces: Sequence[Piece], height: float, first: float, last: float) -> list[list[_Row]]:
+    """The outermost rows near the top and the bottom of the text of all pages, each from the edge inwards."""
     depth = edge(height)
-    top = rows_of([piece for piece in pieces if piece.y1 <= depth])[:_MOST_ROWS]
-    bottom = rows_of([piece for piece in pieces if piece.y0 >= height - depth])[-_MOST_ROWS:]
+    top = rows_of([piece for piece in pieces if piece.y1 <= first + depth])[:_MOST_ROWS]
+    bottom = rows_of([piece for piece in pieces if piece.y0 >= last - depth])[-_MOST_ROWS:]
     bottom.reverse()
     ys = sorted(piece.y0 for piece in pieces)
     return [
-        [_row(page, "header", row, ys) for row in top],
-        [_row(page, "footer", row, ys) for row in bottom],
+        [_row(page, "header", row, ys, row[0].y1 <= depth) for row in top],
+        [_row(page, "footer", row, ys, row[0].y0 >= height - depth) for row in bottom],
     ]
 
 
-def _row(page: int, place: str, row: list[Piece], ys: list[float]) -> _Row:
+def _row(page: int, place: str, row: list[Piece], ys: list[float], at_edge: bool) -> _Row:
     y, size = min(piece.y0 for piece in row), max(piece.size for piece in row)
     near = [other for other in ys if other < y - size / 2] if place == "footer" else [o for o in ys if o > y + size / 2]
     distance = min((abs(other - y) for other in near), default=1e9)
     text = " ".join(piece.text for piece in row)
-    return _Row(page, place, row, y, text, size, distance > 1.8 * size)
+    return _Row(page, place, row, y, text, size, at_edge and distance > 1.8 * size)
 
 
 def _repeated(rows: Sequence[_Row], pages: int, body_size: float) -> dict[int, str]:
