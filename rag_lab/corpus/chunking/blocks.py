@@ -74,13 +74,13 @@ class Blocks(TokenChunker):
 
     def pieces(self, document: Document, tokens: Tokens) -> list[Piece]:
         """Pack the document's blocks."""
-        blocks = _whole_blocks(document)
-        return [
-            piece
-            for part in rights_parts(document)
-            for section in _sections(_inside(document.text, blocks, part))
-            for piece in self._packed(tokens, section)
-        ]
+        blocks = document_blocks(document)
+        return [piece for part in rights_parts(document) for piece in self.within(tokens, blocks, part)]
+
+    def within(self, tokens: Tokens, blocks: Sequence[Block], part: Span) -> Iterator[Piece]:
+        """Pieces of one part of the document."""
+        for section in _sections(_inside(tokens.text, blocks, part)):
+            yield from self._packed(tokens, section)
 
     def _packed(self, tokens: Tokens, section: Sequence[Block]) -> Iterator[Piece]:
         """Pieces of one section."""
@@ -157,7 +157,7 @@ class Blocks(TokenChunker):
         return Piece((first.span[0], atoms[-1].span[1]), told.section_path, lead=lead, page=first.block.page)
 
 
-def _whole_blocks(document: Document) -> list[Block]:
+def document_blocks(document: Document) -> list[Block]:
     """The document's blocks, with what lies between them as paragraphs: nothing is lost."""
     if not document.blocks:
         return markdown_blocks(document.text)

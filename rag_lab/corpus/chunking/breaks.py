@@ -54,7 +54,7 @@ def break_levels(text: str, starts: npt.NDArray[np.int64]) -> npt.NDArray[np.int
     """How good a place to cut stands before each token ``[n]``: the coarsest separator that ends there.
 
     From `BLANK_LINE` over `LINE`, `SENTENCE` and `WORD` to `TOKEN`, the start of a token within a word; -1 where a
-    token starts no later than the one before it, so that a cut would part nothing.
+    token is white space or starts no later than the one before it, so that a cut would part nothing.
     """
     levels = np.zeros(len(starts), dtype=np.int8)
     ends_of = (
@@ -67,4 +67,6 @@ def break_levels(text: str, starts: npt.NDArray[np.int64]) -> npt.NDArray[np.int
         place = np.searchsorted(starts, np.fromiter(ends, dtype=np.int64))
         levels[place[place < len(starts)]] = level
     levels[1:][np.diff(starts) <= 0] = -1
+    spaces = np.fromiter((place for match in _WORD.finditer(text) for place in range(*match.span())), dtype=np.int64)
+    levels[np.isin(starts, spaces)] = -1
     return levels

@@ -57,6 +57,8 @@ class _Part:
         self.tokens = tokens
         self.within = within
         self.first, self.last = tokens.within(within)
+        while self.first < self.last and tokens.levels[self.first] < 0:
+            self.first += 1
 
     def span(self, begin: int, end: int) -> Span | None:
         """From one token up to another, with what lies before the first and after the last; without white space."""

@@ -32,6 +32,8 @@ from rag_lab.corpus.chunking.breaks import sentences
 from rag_lab.corpus.chunking.piece import SETTINGS, Chunker, Piece, Tokens, needed, trim
 from rag_lab.corpus.chunking.recursive import recursive
 
+Ints = npt.NDArray[np.int64]
+
 _DIGITS = 4
 
 
@@ -89,10 +91,9 @@ class Semantic(Chunker):
             return []
         similarity = neighbour_similarity(vectors, self.window)
         edges = [0, *(np.flatnonzero(self._turns(similarity)) + 1).tolist(), len(spans)]
-        lengths = np.array([tokens.count(span) for span in spans])
-        before = np.concatenate([[0], np.cumsum(lengths)])
-        edges = self._not_too_long(edges, similarity, before)
-        edges = self._not_too_short(edges, similarity, before)
+        places = np.array([tokens.within(span) for span in spans])
+        edges = self._not_too_long(edges, similarity, places)
+        edges = self._not_too_short(edges, similarity, places)
         return [(spans[a][0], spans[b - 1][1]) for a, b in pairwise(edges)]
 
     def _turns(self, similarity: FloatArray) -> BoolArray:
@@ -101,23 +102,23 @@ class Semantic(Chunker):
         limit = self.threshold if self.threshold is not None else np.percentile(similarity, self.percentile)
         return np.asarray(similarity < limit)
 
-    def _not_too_long(self, edges: Sequence[int], similarity: FloatArray, before: npt.NDArray[np.int64]) -> list[int]:
+    def _not_too_long(self, edges: Sequence[int], similarity: FloatArray, places: Ints) -> list[int]:
         """Cut each part of more than `size` tokens at its lowest similarity, the first of equal ones."""
         found = [edges[0]]
         open_parts = [(a, b) for a, b in pairwise(edges)][::-1]
         while open_parts:
             a, b = open_parts.pop()
-            if before[b] - before[a] <= self.size:
+            if _length(places, a, b) <= self.size:
                 found.append(b)
                 continue
             cuts = np.arange(a + 1, b)
-            roomy = np.minimum(before[cuts] - before[a], before[b] - before[cuts]) >= self.fewest
+            roomy = np.minimum(_length(places, a, cuts), _length(places, cuts, b)) >= self.fewest
             cuts = cuts[roomy] if roomy.any() else cuts
             cut = int(cuts[np.argmin(similarity[cuts - 1])])
             open_parts += [(cut, b), (a, cut)]
         return found
 
-    def _not_too_short(self, edges: Sequence[int], similarity: FloatArray, before: npt.NDArray[np.int64]) -> list[int]:
+    def _not_too_short(self, edges: Sequence[int], similarity: FloatArray, places: Ints) -> list[int]:
         """Join each part of fewer than `least` tokens, in order, to the more similar neighbour with which it fits."""
         kept = list(edges)
         i = 0
@@ -129,15 +130,21 @@ class Semantic(Chunker):
                     (i, a, kept[max(i - 1, 0)], b),
                     (i + 1, b, a, kept[min(i + 2, len(kept) - 1)]),
                 )
-                if 0 < place < len(kept) - 1 and before[high] - before[low] <= self.size
+                if 0 < place < len(kept) - 1 and _length(places, low, high) <= self.size
             ]
-            if before[b] - before[a] >= self.fewest or not joins:
+            if _length(places, a, b) >= self.fewest or not joins:
                 i += 1
                 continue
             place = max(joins)[2]
             del kept[place]
             i = place - 1
         return kept
+
+
+def _length(places: Ints, first: int | Ints, end: int | Ints) -> Ints:
+    """Tokens from one sentence up to another, from the first and last token of each sentence, ``[n, 2]``."""
+    length: Ints = places[np.asarray(end) - 1, 1] - places[first, 0]
+    return length
 
 
 def neighbour_similarity(vectors: FloatArray, window: int) -> FloatArray:
