@@ -119,7 +119,7 @@ def test_an_empty_document_has_no_chunk_and_one_word_has_one(chunker: Chunker) -
 
 @pytest.mark.parametrize("chunker", WITHIN, ids=by_version)
 def test_without_an_encoder_there_are_no_tokens_to_count(chunker: Chunker) -> None:
-    with pytest.raises(RagLabError, match="counts tokens and needs snapshot.encoder"):
+    with pytest.raises(RagLabError, match=r"counts tokens and needs snapshot\.encoder"):
         chunker.cut([Document("d", "text")], None)
 
 
