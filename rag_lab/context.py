@@ -2,7 +2,8 @@
 
 Selection, per question and in order of rank:
 
-1. A row whose text (content hash) or whole span is already selected is left out (``"duplicate"``, ``"contained"``).
+1. What counts of a row is the text that it shows: itself, or the parent that it was cut from. A row whose shown text
+   (content hash) or whole span is already selected is left out (``"duplicate"``, ``"contained"``).
 2. The first `passages` rows that remain are wanted. Rows further down are not looked at.
 3. If the whole prompt (instructions, question, headers, texts) is over its cap, rows are admitted greedily: a row
    that does not fit is left out (``"budget"``), and a smaller one further down may still fit. The prompt that results
@@ -10,14 +11,15 @@ Selection, per question and in order of rank:
    never cut, so a context may be empty and, with a very small cap, the bare prompt may still be over it.
 
 Rows of one document that overlap or touch become one passage, so that no character is sent twice and a sentence that
-straddles two chunks is whole again. Such a passage keeps the row and chunk id of its first chunk in source order;
-`Assembly.rows` names all of them.
+straddles two chunks is whole again; rows that only touch stay apart where their validity differs, so that what is not
+yet in force is not mixed with what is. Such a passage keeps the row and chunk id of its first chunk in source order,
+and the narrowest validity of all; `Assembly.rows` names all of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Literal, Protocol, TypeAlias
 
@@ -36,6 +38,7 @@ from rag_lab.contracts import (
     Request,
     Span,
 )
+from rag_lab.corpus.precedence import precedence
 
 Order: TypeAlias = Literal["rank", "source"]
 Dropped: TypeAlias = tuple[int, str]
@@ -48,7 +51,9 @@ class Chunks(Protocol):
     """Columns of a snapshot's chunks, by row."""
 
     @property
-    def text(self) -> Sequence[str]: ...
+    def shown(self) -> Sequence[str]: ...
+    @property
+    def lead(self) -> Sequence[str]: ...
     @property
     def title(self) -> Sequence[str]: ...
     @property
@@ -56,9 +61,9 @@ class Chunks(Protocol):
     @property
     def chunk_id(self) -> Sequence[str]: ...
     @property
-    def start(self) -> Sequence[int] | IntArray: ...
+    def shown_start(self) -> Sequence[int] | IntArray: ...
     @property
-    def end(self) -> Sequence[int] | IntArray: ...
+    def shown_end(self) -> Sequence[int] | IntArray: ...
     @property
     def content_hash(self) -> Sequence[str]: ...
     @property
@@ -71,6 +76,16 @@ class Chunks(Protocol):
     def valid_from(self) -> Sequence[datetime | None]: ...
     @property
     def valid_until(self) -> Sequence[datetime | None]: ...
+    @property
+    def published_at(self) -> Sequence[datetime | None]: ...
+    @property
+    def status(self) -> Sequence[str]: ...
+    @property
+    def authority(self) -> Sequence[str]: ...
+    @property
+    def tenant(self) -> Sequence[str]: ...
+    @property
+    def source_trust(self) -> Sequence[str]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +119,11 @@ class Assembly:
 class _Selection:
     """One question while its rows are being chosen: seen in the ranking, chosen (best first), and left out."""
 
-    seen: list[int]
-    rows: list[int]
-    dropped: list[Dropped]
+    time: datetime
+    seen: list[int] = field(default_factory=list)
+    rows: list[int] = field(default_factory=list)
+    dropped: list[Dropped] = field(default_factory=list)
+    precedence: Mapping[int, int] = field(default_factory=dict)
     passages: tuple[Passage, ...] = ()
 
 
@@ -137,7 +154,10 @@ def assemble(
     if passages < 0:
         raise RagLabError(f"assembly: passages must not be negative, got {passages}")
     limit = _limits(len(requests), caps, output_tokens, generator.window)
-    selections = [_select(ranking.of(i), chunks, passages) for i in range(len(requests))]
+    selections = [_select(request, ranking.of(i), chunks, passages) for i, request in enumerate(requests)]
+    standing = _precedences(np.array([row for s in selections for row in s.seen], dtype=np.int32), chunks)
+    for selection in selections:
+        selection.precedence = standing
     _join_all(selections, chunks, order)
     wanted = _prompt_tokens(generator, requests, selections)
     granted = wanted.copy()
@@ -166,10 +186,10 @@ def _limits(n: int, caps: npt.ArrayLike, output_tokens: npt.ArrayLike, window: i
     return np.minimum(limit, window - np.broadcast_to(np.asarray(output_tokens, dtype=np.int64), (n,)))
 
 
-def _select(rows: IntArray, chunks: Chunks, passages: int) -> _Selection:
+def _select(request: Request, rows: IntArray, chunks: Chunks, passages: int) -> _Selection:
     """The first `passages` rows that add text, and those left out on the way."""
     chosen = _Chosen(chunks)
-    selection = _Selection([], [], [])
+    selection = _Selection(request.time)
     for row in map(int, rows):
         if len(chosen.rows) == passages:
             break
@@ -181,6 +201,11 @@ def _select(rows: IntArray, chunks: Chunks, passages: int) -> _Selection:
             chosen.add(row)
     selection.rows = chosen.rows
     return selection
+
+
+def _span(row: int, chunks: Chunks) -> Span:
+    """What a row shows of its document."""
+    return int(chunks.shown_start[row]), int(chunks.shown_end[row])
 
 
 def _document(row: int, chunks: Chunks) -> tuple[str, str]:
@@ -202,19 +227,19 @@ class _Chosen:
         if self.chunks.content_hash[row] in self._hashes:
             return "duplicate"
         spans = self._spans.get(_document(row, self.chunks), [])
-        start, end = int(self.chunks.start[row]), int(self.chunks.end[row])
+        start, end = _span(row, self.chunks)
         return "contained" if any(s <= start and end <= e for s, e in spans) else ""
 
     def share(self, row: int) -> float:
         """Share of the row's characters that are not chosen yet."""
         before = self._spans.get(_document(row, self.chunks), [])
-        start, end = int(self.chunks.start[row]), int(self.chunks.end[row])
+        start, end = _span(row, self.chunks)
         new = _length(_union([*before, (start, end)])) - _length(before)
         return new / max(end - start, 1)
 
     def add(self, row: int) -> None:
         key = _document(row, self.chunks)
-        span = int(self.chunks.start[row]), int(self.chunks.end[row])
+        span = _span(row, self.chunks)
         self.rows.append(row)
         if self.chunks.content_hash[row]:
             self._hashes.add(self.chunks.content_hash[row])
@@ -238,18 +263,18 @@ def _length(spans: Iterable[Span]) -> int:
 
 def _join_all(selections: Iterable[_Selection], chunks: Chunks, order: Order) -> None:
     for selection in selections:
-        selection.passages = _join(selection.rows, chunks, order)
+        selection.passages = _join(selection, chunks, order)
 
 
-def _join(rows: Sequence[int], chunks: Chunks, order: Order) -> tuple[Passage, ...]:
-    """Passages of the rows (best first), in prompt order and numbered from 1."""
+def _join(selection: _Selection, chunks: Chunks, order: Order) -> tuple[Passage, ...]:
+    """Passages of the chosen rows (best first), in prompt order and numbered from 1."""
+    rows = selection.rows
     rank = {row: position for position, row in enumerate(rows)}
-    by_source = sorted(rows, key=lambda row: (_document(row, chunks), int(chunks.start[row]), int(chunks.end[row])))
     groups: list[list[int]] = []
     reached = 0
-    for row in by_source:
-        start, end = int(chunks.start[row]), int(chunks.end[row])
-        if groups and _document(groups[-1][0], chunks) == _document(row, chunks) and start <= reached:
+    for row in sorted(rows, key=lambda row: (_document(row, chunks), _span(row, chunks))):
+        end = _span(row, chunks)[1]
+        if groups and _goes_on(groups[-1], reached, row, chunks):
             groups[-1].append(row)
             reached = max(reached, end)
         else:
@@ -263,20 +288,44 @@ def _join(rows: Sequence[int], chunks: Chunks, order: Order) -> tuple[Passage, .
         for group in groups:
             document = _document(group[0], chunks)
             place[document] = min(place.get(document, len(rows)), best[id(group)])
-        groups.sort(key=lambda group: (place[_document(group[0], chunks)], int(chunks.start[group[0]])))
-    return tuple(_passage(number, group, chunks) for number, group in enumerate(groups, 1))
+        groups.sort(key=lambda group: (place[_document(group[0], chunks)], _span(group[0], chunks)))
+    return tuple(
+        _passage(number, group, chunks, selection.precedence, selection.time) for number, group in enumerate(groups, 1)
+    )
 
 
-def _passage(number: int, group: Sequence[int], chunks: Chunks) -> Passage:
-    """One passage from rows, in source order, each of which overlaps or touches what is before it."""
+def _goes_on(group: Sequence[int], reached: int, row: int, chunks: Chunks) -> bool:
+    """Whether a row goes on with a passage that has `reached` so far: it overlaps it, or touches and is as valid."""
+    start = _span(row, chunks)[0]
+    if _document(group[0], chunks) != _document(row, chunks) or start > reached:
+        return False
+    return start < reached or _validity(group, chunks) == _validity([row], chunks)
+
+
+def _validity(rows: Sequence[int], chunks: Chunks) -> tuple[datetime | None, datetime | None]:
+    """When all of the rows are valid."""
+    begins = [begin for row in rows if (begin := chunks.valid_from[row]) is not None]
+    ends = [end for row in rows if (end := chunks.valid_until[row]) is not None]
+    return max(begins, default=None), min(ends, default=None)
+
+
+def _passage(
+    number: int, group: Sequence[int], chunks: Chunks, precedence: Mapping[int, int], time: datetime
+) -> Passage:
+    """One passage from rows, in source order, each of which overlaps or touches what is before it.
+
+    The lead is that of the first row; it is left out where the passage shows it already.
+    """
     first = group[0]
     pieces: list[str] = []
-    reached = int(chunks.start[first])
+    begin = reached = _span(first, chunks)[0]
     for row in group:
-        start, end = int(chunks.start[row]), int(chunks.end[row])
+        start, end = _span(row, chunks)
         if end > reached or not pieces:
-            pieces.append(chunks.text[row][reached - start :])
+            pieces.append(chunks.shown[row][reached - start :])
             reached = end
+    text = "".join(pieces)
+    valid_from, valid_until = _validity(group, chunks)
     return Passage(
         number=number,
         row=first,
@@ -285,12 +334,24 @@ def _passage(number: int, group: Sequence[int], chunks: Chunks) -> Passage:
         source_version=chunks.source_version[first],
         source_uri=chunks.source_uri[first],
         title=chunks.title[first],
-        text="".join(pieces),
-        span=(int(chunks.start[first]), reached),
+        text=text,
+        span=(begin, reached),
         language=chunks.language[first],
-        valid_from=chunks.valid_from[first],
-        valid_until=chunks.valid_until[first],
+        valid_from=valid_from,
+        valid_until=valid_until,
+        lead="" if chunks.lead[first] in text else chunks.lead[first],
+        published_at=chunks.published_at[first],
+        precedence=precedence[first],
+        coming=valid_from is not None and valid_from > time,
     )
+
+
+def _precedences(rows: IntArray, chunks: Chunks) -> dict[int, int]:
+    """The precedence of each row's document, each row once."""
+    distinct = np.unique(rows).tolist()
+    columns = (chunks.status, chunks.authority, chunks.tenant, chunks.source_trust)
+    found = precedence(*([column[row] for row in distinct] for column in columns))
+    return dict(zip(distinct, found.tolist(), strict=True))
 
 
 def _prompt_tokens(generator: Generator, requests: Sequence[Request], selections: Sequence[_Selection]) -> IntArray:
@@ -339,7 +400,7 @@ def _row_costs(
             owner.setdefault(row, i)
     if not owner:
         return {}
-    alone = [(_passage(1, (row,), chunks),) for row in owner]
+    alone = [(_passage(1, (row,), chunks, selections[i].precedence, selections[i].time),) for row, i in owner.items()]
     counted = np.asarray(generator.prompt_tokens([requests[i] for i in owner.values()], alone), dtype=np.int64)
     added = counted - bare[list(owner.values())]
     return dict(zip(owner, added.tolist(), strict=True))

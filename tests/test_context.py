@@ -41,7 +41,7 @@ class WordGenerator:
         self.prompts_counted += len(requests)
         return np.array(
             [
-                10 + words(r.query) + sum(self.header + words(p.text) for p in c)
+                10 + words(r.query) + sum(self.header + words(p.lead) + words(p.text) for p in c)
                 for r, c in zip(requests, contexts, strict=True)
             ],
             dtype=np.int32,
@@ -55,34 +55,55 @@ class WordGenerator:
 
 @dataclass
 class Table:
-    text: list[str] = field(default_factory=list)
+    shown: list[str] = field(default_factory=list)
+    lead: list[str] = field(default_factory=list)
     title: list[str] = field(default_factory=list)
     document_id: list[str] = field(default_factory=list)
     chunk_id: list[str] = field(default_factory=list)
-    start: list[int] = field(default_factory=list)
-    end: list[int] = field(default_factory=list)
+    shown_start: list[int] = field(default_factory=list)
+    shown_end: list[int] = field(default_factory=list)
     content_hash: list[str] = field(default_factory=list)
     language: list[str] = field(default_factory=list)
     source_uri: list[str] = field(default_factory=list)
     source_version: list[str] = field(default_factory=list)
     valid_from: list[datetime | None] = field(default_factory=list)
     valid_until: list[datetime | None] = field(default_factory=list)
+    published_at: list[datetime | None] = field(default_factory=list)
+    status: list[str] = field(default_factory=list)
+    authority: list[str] = field(default_factory=list)
+    tenant: list[str] = field(default_factory=list)
+    source_trust: list[str] = field(default_factory=list)
 
-    def add(self, document: str, full: str, start: int = 0, end: int | None = None, version: str = "1") -> int:
+    def add(
+        self,
+        document: str,
+        full: str,
+        start: int = 0,
+        end: int | None = None,
+        version: str = "1",
+        lead: str = "",
+        valid: tuple[datetime | None, datetime | None] = (None, None),
+        published: datetime | None = None,
+        standing: tuple[str, str, str, str] = ("active", "policy", "t", "primary"),
+    ) -> int:
         end = len(full) if end is None else end
-        row = len(self.text)
-        self.text.append(full[start:end])
+        row = len(self.shown)
+        self.shown.append(full[start:end])
+        self.lead.append(lead)
         self.title.append(f"Title of {document}")
         self.document_id.append(document)
         self.chunk_id.append(f"{document}#{start}-{end}")
-        self.start.append(start)
-        self.end.append(end)
+        self.shown_start.append(start)
+        self.shown_end.append(end)
         self.content_hash.append(str(hash(full[start:end])))
         self.language.append("en")
         self.source_uri.append(f"file:{document}")
         self.source_version.append(version)
-        self.valid_from.append(None)
-        self.valid_until.append(None)
+        self.valid_from.append(valid[0])
+        self.valid_until.append(valid[1])
+        self.published_at.append(published)
+        for column, value in zip((self.status, self.authority, self.tenant, self.source_trust), standing, strict=True):
+            column.append(value)
         return row
 
 
@@ -178,7 +199,7 @@ def test_every_text_is_counted_once_for_the_whole_batch() -> None:
     table = three_passages()
     requests = [request(request_id=str(i)) for i in range(20)]
     assemble(requests, ranking(*[[0, 1, 2]] * 20), table, generator, 999, 0)
-    assert sorted(generator.texts_counted) == sorted(table.text)
+    assert sorted(generator.texts_counted) == sorted(table.shown)
     assert generator.prompts_counted == 20
 
 
@@ -290,9 +311,94 @@ def test_no_character_twice_and_every_passage_is_a_slice(
         assert not characters & used
         used |= characters
     for row in got.rows[0]:
-        assert {(table.document_id[row], i) for i in range(table.start[row], table.end[row])} <= used
+        assert {(table.document_id[row], i) for i in range(table.shown_start[row], table.shown_end[row])} <= used
     dropped = [row for row, _ in context.dropped]
     assert sorted([*got.rows[0], *dropped]) == rows
+
+
+# --- parents, leads and standing ------------------------------------------------------------------------------------
+
+
+def test_two_children_of_one_parent_show_it_once() -> None:
+    full = numbered("w", 30)
+    table = Table()
+    for document in ("d", "d", "e"):
+        table.add(document, full if document == "d" else "another text")
+    got = assemble([request()], ranking([1, 0, 2]), table, WordGenerator(), 999, 0)
+    assert [p.text for p in got.contexts[0].passages] == [full, "another text"]
+    assert got.contexts[0].dropped == ((0, "duplicate"),)
+    assert got.rows == [(1, 2)]
+
+
+def test_parents_that_overlap_become_one_passage() -> None:
+    full = numbered("w", 40)
+    table = Table()
+    table.add("d", full, 0, 60)
+    table.add("d", full, 50, 100)
+    (context,) = assemble([request()], ranking([1, 0]), table, WordGenerator(), 999, 0).contexts
+    assert [(p.text, p.span) for p in context.passages] == [(full[:100], (0, 100))]
+
+
+def test_the_header_of_a_cut_table_is_shown_and_paid_for() -> None:
+    full = "city rate\na 1\nb 2\nc 3"
+    table = Table()
+    table.add("d", full, 0, 13)
+    table.add("d", full, 14, 17, lead="city rate")
+    table.add("d", full, 18, 21, lead="city rate")
+    (alone,) = assemble([request()], ranking([2]), table, WordGenerator(), 999, 0).contexts
+    assert [(p.lead, p.text, p.span) for p in alone.passages] == [("city rate", "c 3", (18, 21))]
+    assert alone.prompt_tokens == 10 + 5 + 2 + 2 + 2
+    (apart,) = assemble([request()], ranking([2]), table, WordGenerator(), alone.prompt_tokens - 1, 0).contexts
+    assert apart.passages == ()
+    table.add("d", full, 13, 21, lead="city rate")
+    (merged,) = assemble([request()], ranking([3, 0]), table, WordGenerator(), 999, 0).contexts
+    assert [(p.lead, p.text) for p in merged.passages] == [("", full)]
+
+
+def test_a_header_that_the_parent_shows_already_is_not_shown_twice() -> None:
+    table = Table()
+    table.add("d", "city rate\na 1\nb 2", lead="city rate")
+    (context,) = assemble([request()], ranking([0]), table, WordGenerator(), 999, 0).contexts
+    assert context.passages[0].lead == ""
+
+
+def test_dates_and_precedence_reach_the_passage() -> None:
+    day = datetime(2026, 1, 2, tzinfo=UTC)
+    table = Table()
+    table.add("a", "first text", published=day)
+    table.add("b", "second text", standing=("retired", "article", "global", "copy"))
+    table.add("c", "third text", valid=(day, NOW), standing=("active", "article", "t", "copy"))
+    (context,) = assemble([request()], ranking([0, 1, 2]), table, WordGenerator(), 999, 0).contexts
+    assert [(p.published_at, p.precedence, p.valid_from, p.valid_until) for p in context.passages] == [
+        (day, 0, None, None),
+        (None, 15, None, None),
+        (None, 5, day, NOW),
+    ]
+
+
+def test_what_is_not_yet_in_force_is_marked_as_coming_and_stays_apart() -> None:
+    later = datetime(2026, 10, 1, tzinfo=UTC)
+    full = "The rate is one. The rate is two. "
+    table = Table()
+    table.add("d", full, 0, 17)
+    table.add("d", full, 17, 34, valid=(later, None))
+    requests = [request(request_id="a"), Request("b", "when", None, "t", later)]
+    now, then = assemble(requests, ranking([1, 0], [0]), table, WordGenerator(), 999, 0).contexts
+    assert [(p.text, p.coming, p.valid_from) for p in now.passages] == [
+        ("The rate is two. ", True, later),
+        ("The rate is one. ", False, None),
+    ]
+    assert [p.coming for p in then.passages] == [False]
+
+
+def test_rows_that_overlap_have_the_narrowest_validity_of_all() -> None:
+    early, late = datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 2, 1, tzinfo=UTC)
+    full = numbered("w", 30)
+    table = Table()
+    table.add("d", full, 0, 40, valid=(early, None))
+    table.add("d", full, 30, 60, valid=(late, NOW))
+    (context,) = assemble([request()], ranking([0, 1]), table, WordGenerator(), 999, 0).contexts
+    assert [(p.span, p.valid_from, p.valid_until) for p in context.passages] == [((0, 60), late, NOW)]
 
 
 # --- edges ----------------------------------------------------------------------------------------------------------
