@@ -31,6 +31,7 @@ CREATE TABLE sources (
     root TEXT NOT NULL REFERENCES roots (uri),
     kind TEXT NOT NULL DEFAULT '',
     content TEXT NOT NULL DEFAULT '',
+    basis TEXT NOT NULL DEFAULT '',
     size INTEGER NOT NULL DEFAULT 0,
     modified_ns INTEGER NOT NULL DEFAULT 0,
     status TEXT NOT NULL CHECK (status IN ('active', 'failed', 'partial', 'deleted', 'expired', 'revoked')),
@@ -63,6 +64,7 @@ CREATE TABLE versions (
     document_id TEXT NOT NULL,
     content TEXT NOT NULL,
     basis TEXT NOT NULL,
+    digest TEXT NOT NULL,
     text_digest TEXT NOT NULL,
     rights TEXT NOT NULL,
     valid_until TEXT,
@@ -103,8 +105,10 @@ CREATE INDEX events_by_kind ON events (kind, id);
 
 @dataclass(frozen=True, slots=True)
 class SourceRow:
-    """A source: one file, or one record of a dataset. Times are ISO 8601 in UTC; `content` is the SHA-256 of its bytes.
+    """A source: one file, or one record of a dataset. Times are ISO 8601 in UTC.
 
+    `content` is the SHA-256 of its bytes and `basis` a digest of all that decides its document, as last ingested;
+    `size` and `modified_ns` are the file's, as last looked at.
     `deleted_by` says who took a deleted source away: ``caller``, or ``source`` when its file went.
     """
 
@@ -115,6 +119,7 @@ class SourceRow:
     discovered_at: str
     kind: str = ""
     content: str = ""
+    basis: str = ""
     size: int = 0
     modified_ns: int = 0
     error: str = ""
@@ -127,13 +132,15 @@ class SourceRow:
 class VersionRow:
     """One version of a document, valid in the generations from `added` to before `removed`.
 
-    `basis` is a digest of all that decides it (content, parser, stated rights); `rights` holds tenant, ACL, dates and
+    `basis` is a digest of all that decides it (content, parser, stated rights), `digest` that of the document, as
+    snapshots and the deny list know it, and `text_digest` that of its text alone; `rights` holds tenant, ACL, dates and
     standing as JSON; `part` and `position` say where the parsed document is kept.
     """
 
     document_id: str
     content: str
     basis: str
+    digest: str
     text_digest: str
     rights: str
     valid_until: str | None
@@ -315,7 +322,7 @@ class Catalogue:
         with self.transaction():
             for row in rows:
                 known = self.source(row.document_id)
-                if known is not None and known.uri != row.uri and known.status != "deleted":
+                if known is not None and known.uri != row.uri and not known.deleted_by:
                     raise RagLabError(collision(row.document_id, known.uri, row.uri))
                 self._db.execute(statement, _values(row, SOURCE_COLUMNS))
 
@@ -335,8 +342,17 @@ class Catalogue:
             for row in self._db.execute(f"{select}{' WHERE ' + where if where else ''} ORDER BY document_id", given)
         ]
 
-    def set_status(self, document_ids: Iterable[str], status: str, deleted_by: str = "") -> None:
-        """Set the state of sources, whatever it was."""
+    def set_status(self, document_ids: Iterable[str], status: str, deleted_by: str | None = None) -> None:
+        """Set the state of sources, and by whom they were deleted if that is given. What is revoked stays so."""
+        with self.transaction():
+            self._db.executemany(
+                "UPDATE sources SET status = CASE WHEN status = 'revoked' THEN status ELSE ?1 END, "
+                "deleted_by = coalesce(?2, deleted_by) WHERE document_id = ?3",
+                [(status, deleted_by, document_id) for document_id in document_ids],
+            )
+
+    def lifted(self, document_ids: Iterable[str], status: str, deleted_by: str = "") -> None:
+        """Set the state of sources that are not denied any more."""
         with self.transaction():
             self._db.executemany(
                 "UPDATE sources SET status = ?, deleted_by = ? WHERE document_id = ?",
@@ -375,6 +391,14 @@ class Catalogue:
         )
         return {version.document_id: version for version in (VersionRow(*row) for row in rows)}
 
+    def digests(self, document_ids: Iterable[str]) -> dict[str, list[str]]:
+        """Digests of all versions of documents that the catalogue knows, the newest first."""
+        rows = self._among("SELECT document_id, digest FROM versions WHERE document_id IN", document_ids, ", id DESC")
+        found: dict[str, dict[str, None]] = {}
+        for document_id, version in rows:
+            found.setdefault(document_id, {})[version] = None
+        return {document_id: list(versions) for document_id, versions in found.items()}
+
     def versions_at(self, generation: int) -> dict[str, VersionRow]:
         """Versions of one generation by document id."""
         rows = self._db.execute(
@@ -383,6 +407,14 @@ class Catalogue:
             (generation,),
         )
         return {version.document_id: version for version in (VersionRow(*row) for row in rows)}
+
+    def rebase(self, bases: Mapping[str, str]) -> None:
+        """Note that live versions also come of another basis: what decides them changed and they did not."""
+        with self.transaction():
+            self._db.executemany(
+                "UPDATE versions SET basis = ? WHERE document_id = ? AND removed IS NULL",
+                [(basis, document_id) for document_id, basis in bases.items()],
+            )
 
     def ended_by(self, moment: datetime) -> list[VersionRow]:
         """Live versions whose validity ended at or before an instant."""
@@ -485,7 +517,8 @@ class Catalogue:
                 "UPDATE sources SET searchable_at = ? WHERE document_id = ?",
                 [(now, version.document_id) for version in changes.versions],
             )
-            touched = [("searchable", version.document_id) for version in changes.versions]
+            effect = "searchable" if old else "loaded"
+            touched = [(effect, version.document_id) for version in changes.versions]
             touched += [("removed", document_id) for document_id in changes.removed]
             self.record(
                 Event(kind, document_id, min(changes.since[document_id], now), now, number)
@@ -510,7 +543,8 @@ class Catalogue:
 
     def drop(self, number: int) -> None:
         """Forget the snapshot of a retired or failed generation, after its files were removed."""
-        self._move(number, ("retired", "failed", "verified"), "state = 'failed', snapshot = ''", ())
+        assign = "state = CASE state WHEN 'verified' THEN 'failed' ELSE state END, snapshot = ''"
+        self._move(number, ("retired", "failed", "verified"), assign, ())
 
     def recover(self) -> list[int]:
         """Mark what an interrupted publisher left as failed; return the numbers. Call it under the publisher's lock."""
@@ -597,11 +631,11 @@ class Catalogue:
             [(*_values(version, VERSION_COLUMNS[:-2]), number, None) for version in changes.versions],
         )
 
-    def _among(self, statement: str, keys: Iterable[str]) -> Iterator[Any]:
+    def _among(self, statement: str, keys: Iterable[str], order: str = "") -> Iterator[Any]:
         given = list(dict.fromkeys(keys))
         for start in range(0, len(given), BLOCK):
             block = given[start : start + BLOCK]
-            yield from self._db.execute(f"{statement} ({_marks(block)}) ORDER BY document_id", block)
+            yield from self._db.execute(f"{statement} ({_marks(block)}) ORDER BY document_id{order}", block)
 
 
 def collision(document_id: str, first: str, second: str) -> str:
@@ -613,7 +647,7 @@ def collision(document_id: str, first: str, second: str) -> str:
 
 
 def _other(version: VersionRow, now: VersionRow | None) -> bool:
-    return now is None or (version.basis, version.part, version.position) != (now.basis, now.part, now.position)
+    return now is None or version.digest != now.digest
 
 
 def _connect(path: Path) -> sqlite3.Connection:

@@ -98,7 +98,7 @@ def discover(roots: Mapping[str, Options], known: Iterable[SourceRow] = ()) -> D
     """
     rows = list(known)
     ids = {row.uri: row.document_id for row in rows}
-    taken = {row.document_id: row.uri for row in rows if row.status != "deleted"}
+    taken = {row.document_id: row.uri for row in rows if not row.deleted_by}
     found: dict[str, Found] = {}
     skipped: Counter[str] = Counter()
     for root, options in roots.items():

@@ -28,7 +28,7 @@ def catalogue(tmp_path: Path) -> Catalogue:
 
 
 def version(document_id: str, content: str = "c", part: str = "p", position: int = 0, **other) -> VersionRow:
-    fields = {"basis": content, "text_digest": content, "rights": "{}", "valid_until": None, "parser": "text-1"}
+    fields = {"basis": content, "digest": content, "text_digest": content, "rights": "{}", "valid_until": None, "parser": "text-1"}
     return VersionRow(document_id, content, part=part, position=position, **{**fields, **other})
 
 
@@ -166,8 +166,16 @@ def test_publishing_never_takes_back_a_revocation(catalogue: Catalogue) -> None:
     publish(catalogue, Changes([version("a")], sources=[source("a", content="new")]))
     found = catalogue.source("a")
     assert (found.status, found.content) == ("revoked", "new")
-    catalogue.set_status(["a"], "active")
-    assert catalogue.source("a").status == "active"
+    catalogue.set_status(["a"], "deleted", "caller")
+    assert (catalogue.source("a").status, catalogue.source("a").deleted_by) == ("revoked", "caller")
+    catalogue.lifted(["a"], "active")
+    assert (catalogue.source("a").status, catalogue.source("a").deleted_by) == ("active", "")
+
+
+def test_all_contents_that_a_document_ever_had(catalogue: Catalogue) -> None:
+    for content in ("1", "2", "1", "3"):
+        publish(catalogue, Changes([version("a", content), version("b", "same")]))
+    assert catalogue.digests(["a", "b", "c"]) == {"a": ["3", "1", "2"], "b": ["same"]}
 
 
 def test_sources_by_state_and_root(catalogue: Catalogue) -> None:
@@ -220,16 +228,17 @@ def test_a_forgotten_document_leaves_no_bytes(catalogue: Catalogue) -> None:
 
 def test_events_last_from_the_change_to_its_effect(catalogue: Catalogue) -> None:
     begun = instant(datetime.now(UTC) - timedelta(seconds=30))
+    publish(catalogue, Changes([version("first")], since={"first": begun}))
     publish(catalogue, Changes([version("a"), version("b")], removed=["gone"], since={"a": begun, "gone": begun}))
     (event,) = catalogue.events("searchable")
-    assert (event.document_id, event.started_at, event.generation) == ("a", begun, 1)
+    assert (event.document_id, event.started_at, event.generation) == ("a", begun, 2)
     assert event.ended_at == catalogue.active.activated_at
     assert [e.document_id for e in catalogue.events("removed")] == ["gone"]
     (number,) = catalogue.record([Event("revoked", "a", instant())])
     assert catalogue.events("revoked")[0].ended_at is None
     catalogue.end([number])
     assert catalogue.events("revoked")[0].ended_at is not None
-    assert [e.kind for e in catalogue.events()] == ["searchable", "removed", "revoked"]
+    assert [e.kind for e in catalogue.events()] == ["loaded", "searchable", "removed", "revoked"]
 
 
 def test_pins_count_each_reader(catalogue: Catalogue) -> None:

@@ -1,0 +1,323 @@
+"""From discovered sources to the changes of a generation: read, parse or look up, state the rights, keep.
+
+A source that cannot be ingested fails alone: it is listed with its reason, and the version before stays. What was
+parsed before, by the same version of its parser, is not parsed again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import PurePath
+from typing import Any
+
+import numpy as np
+
+from rag_lab.contracts import Document, RagLabError, batches
+from rag_lab.corpus.catalogue import Catalogue, SourceRow, VersionRow, instant
+from rag_lab.corpus.discovery import RECORD_PARSER, Discovery, Found, basis_of
+from rag_lab.corpus.kept import Kept, Part, write_part
+from rag_lab.corpus.parsing import Parsed, ParseError, format_of, parse, parser_version
+from rag_lab.corpus.segment import document_digest
+from rag_lab.corpus.stated import document_of, front_matter, plain_rights, restored, rights_of
+from rag_lab.progress import progress_bar
+from rag_lab.store import Store
+
+BATCH = 500
+INCOMPLETE = "incomplete"
+STATES_SOME_RIGHTS = frozenset({"markdown"})
+"""Formats whose metadata is front matter, written by hand, and so may state rights."""
+READABLE = ("active", "partial", "revoked", "expired")
+
+
+@dataclass
+class Ingested:
+    """What a look at the sources came to. Documents are those to publish; the rest is by document id.
+
+    `gone`: live documents whose source is not there any more, or was deleted; `back`: documents to publish whose source
+    was gone; `bases`: documents that come out as they
+    were although what decides them changed; `asleep`: deleted sources that are there and unchanged.
+    """
+
+    documents: list[Document] = field(default_factory=list)
+    versions: list[VersionRow] = field(default_factory=list)
+    sources: list[SourceRow] = field(default_factory=list)
+    since: dict[str, str] = field(default_factory=dict)
+    unchanged: list[str] = field(default_factory=list)
+    gone: list[str] = field(default_factory=list)
+    back: set[str] = field(default_factory=set)
+    bases: dict[str, str] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
+    partial: dict[str, str] = field(default_factory=dict)
+    asleep: list[str] = field(default_factory=list)
+    admits_nobody: list[str] = field(default_factory=list)
+    parsed: int = 0
+    parse_hits: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class _Source:
+    """A source on its way: what was read and what is known of it."""
+
+    found: Found
+    data: bytes
+    content: str
+    basis: str
+    parser: str
+    kind: str
+    row: SourceRow | None
+
+
+class Ingestion:
+    """One look at sources. `revive`: a deleted source whose content changed counts again, since it was added anew."""
+
+    def __init__(
+        self, catalogue: Catalogue, store: Store, checked: Mapping[str, str], *, revive: bool, progress: bool
+    ) -> None:
+        self._catalogue = catalogue
+        self._store = store
+        self._checked = checked
+        self._revive = revive
+        self._progress = progress
+        self._started = instant()
+        self._live = catalogue.live()
+        self._rows = {row.document_id: row for row in catalogue.sources()}
+        self.result = Ingested()
+
+    def run(self, discovery: Discovery, roots: Iterable[str]) -> Ingested:
+        """Look at everything that was discovered below some roots."""
+        found = list(discovery.found.values())
+        with progress_bar("reading sources", len(found), self._progress) as advance:
+            for part in batches(len(found), BATCH):
+                changed = [source for one in found[part] if (source := self._read(one)) is not None]
+                self._take(changed)
+                advance(part.stop - part.start)
+        self._miss(discovery, frozenset(roots))
+        self._catalogue.count(parse_hits=self.result.parse_hits, parse_misses=self.result.parsed)
+        return self.result
+
+    # --- one source --------------------------------------------------------------------------------------------------
+
+    def _read(self, one: Found) -> _Source | None:
+        """The source with its bytes, None when nothing about it changed or it cannot be read."""
+        row = self._rows.get(one.document_id)
+        try:
+            data = one.record.text.encode("utf-8", "surrogatepass") if one.record else _bytes(one)
+            content = sha256(data).hexdigest()
+            kind = "record" if one.record else format_of(data, one.name)
+            parser = RECORD_PARSER if one.record else _parser_key(kind, one.name)
+        except RagLabError as error:
+            self._fail(one, row, str(error))
+            return None
+        basis = basis_of(one, content, parser)
+        if row is not None and self._is_settled(one, row, content, basis):
+            return None
+        return _Source(one, data, content, basis, parser, kind, row)
+
+    def _is_settled(self, one: Found, row: SourceRow, content: str, basis: str) -> bool:
+        if row.deleted_by == "caller" and (row.content == content or not self._revive):
+            self.result.asleep.append(one.document_id)
+            return True
+        if row.status == "expired" and one.document_id not in self._live and row.basis == basis:
+            self.result.unchanged.append(one.document_id)
+            return True
+        live = self._live.get(one.document_id)
+        if live is None or live.basis != basis or row.status not in READABLE or row.deleted_by:
+            return False
+        self.result.unchanged.append(one.document_id)
+        if row.status == "partial":
+            self.result.partial[one.document_id] = row.error
+        if _admits_nobody(live):
+            self.result.admits_nobody.append(one.document_id)
+        if (row.size, row.modified_ns, row.root) != (one.size, one.modified_ns, one.root):
+            self.result.sources.append(replace(row, size=one.size, modified_ns=one.modified_ns, root=one.root))
+        return True
+
+    def _fail(self, one: Found, row: SourceRow | None, reason: str) -> None:
+        """List a source that cannot be ingested; what is live of it stays."""
+        reason = " ".join(reason.split())
+        self.result.failed[one.document_id] = reason
+        known = row or SourceRow(one.document_id, one.uri, one.root, "failed", self._started)
+        changed = replace(
+            known,
+            uri=one.uri,
+            root=one.root,
+            status="failed",
+            error=reason,
+            size=one.size,
+            modified_ns=one.modified_ns,
+        )
+        self.result.sources.append(changed)
+
+    # --- a batch of changed sources ----------------------------------------------------------------------------------
+
+    def _take(self, sources: Sequence[_Source]) -> None:
+        """Parse what is not parsed yet, keep it in one part, and make the documents."""
+        entries: list[Kept] = []
+        parses: list[tuple[str, str, int]] = []
+        ready: list[tuple[_Source, Parsed, tuple[str, int]]] = []
+        opened: dict[str, Part] = {}
+        for source in sources:
+            known = None if source.found.record else self._catalogue.parse_of(source.content, source.parser)
+            if known is not None:
+                part, position = known
+                try:
+                    if part not in opened:
+                        opened[part] = Part(self._store, part)
+                    ready.append((source, opened[part].parsed(position), known))
+                    self.result.parse_hits += 1
+                    continue
+                except RagLabError:  # damaged or gone: parsed again
+                    opened.pop(part, None)
+            try:
+                parsed = _parsed_record(source.found.record) if source.found.record else self._parse(source)
+            except RagLabError as error:
+                self._fail(source.found, source.row, str(error))
+                continue
+            if source.found.record is None:
+                parses.append((source.content, source.parser, len(entries)))
+                self.result.parsed += 1
+            ready.append((source, parsed, ("", len(entries))))
+            entries.append(Kept(source.data, parsed))
+        new = write_part(self._store, entries) if entries else ""
+        self._catalogue.put_parses(new, parses)
+        for source, parsed, (part, position) in ready:
+            try:
+                document = self._document(source, parsed)
+            except RagLabError as error:
+                self._fail(source.found, source.row, str(error))
+                continue
+            self._accept(source, parsed, document, part or new, position)
+
+    def _parse(self, source: _Source) -> Parsed:
+        return parse(source.data, source.found.name)
+
+    def _document(self, source: _Source, parsed: Parsed) -> Document:
+        one, now = source.found, datetime.now(UTC)
+        if one.record is not None:
+            return replace(one.record, ingested_at=now)
+        place = one.uri
+        zone = one.statements[0].zone
+        stated = front_matter(parsed.metadata, place, zone) if source.kind in STATES_SOME_RIGHTS else None
+        return document_of(
+            one.document_id,
+            parsed,
+            rights_of([*([stated] if stated else []), *one.statements]),
+            source_uri=one.name,
+            source_version=source.content[:12],
+            ingested_at=now,
+        )
+
+    def _accept(self, source: _Source, parsed: Parsed, document: Document, part: str, position: int) -> None:
+        one, live = source.found, self._live.get(source.found.document_id)
+        notes = "; ".join(note for note in parsed.notes if note.startswith(INCOMPLETE))
+        ended = document.valid_until is not None and document.valid_until <= datetime.now(UTC)
+        row = SourceRow(
+            one.document_id,
+            one.uri,
+            one.root,
+            "partial" if notes else "expired" if ended else "active",
+            source.row.discovered_at if source.row else self._started,
+            source.kind,
+            source.content,
+            source.basis,
+            one.size,
+            one.modified_ns,
+            notes,
+            ingested_at=instant(),
+            searchable_at=source.row.searchable_at if source.row else None,
+        )
+        self.result.sources.append(row)
+        if notes:
+            self.result.partial[one.document_id] = notes
+        found = document_digest(document)
+        version = VersionRow(
+            one.document_id,
+            source.content,
+            source.basis,
+            found,
+            text_digest(document.text),
+            json.dumps(plain_rights(document), ensure_ascii=False),
+            instant(document.valid_until) if document.valid_until else None,
+            source.parser,
+            part,
+            position,
+        )
+        if _admits_nobody(version):
+            self.result.admits_nobody.append(one.document_id)
+        if live is not None and live.digest == found and not (source.row and source.row.deleted_by):
+            self.result.unchanged.append(one.document_id)
+            self.result.bases[one.document_id] = source.basis
+            return
+        if source.row is not None and source.row.deleted_by == "source":
+            self.result.back.add(one.document_id)
+        self.result.documents.append(document)
+        self.result.versions.append(version)
+        self.result.since[one.document_id] = self._since(source)
+
+    def _since(self, source: _Source) -> str:
+        """When the source changed: by its own time, but not before its root was last looked at, nor in the future."""
+        checked = self._checked.get(source.found.root, self._started)
+        written = instant(datetime.fromtimestamp(source.found.modified_ns / 1e9, UTC))
+        return min(max(written, checked), self._started)
+
+    def _miss(self, discovery: Discovery, roots: frozenset[str]) -> None:
+        """Live documents whose source is gone, and those that were deleted and not yet taken out."""
+        back = {version.document_id for version in self.result.versions}
+        for row in self._rows.values():
+            missing = row.root in roots and row.document_id not in discovery.found
+            if missing and not row.deleted_by:
+                self.result.sources.append(replace(row, status="deleted", deleted_by="source", error=""))
+            deleted = row.deleted_by and row.document_id not in back
+            if row.document_id in self._live and (missing or deleted):
+                self.result.gone.append(row.document_id)
+                self.result.since[row.document_id] = self._started
+
+
+def text_digest(text: str) -> str:
+    """SHA-256 of a document's text."""
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def documents_of(versions: Iterable[VersionRow], store: Store) -> list[Document]:
+    """The documents of versions again, read from the kept parts; each part is opened once."""
+    found: list[Document] = []
+    opened: tuple[str, Part] | None = None
+    for version in sorted(versions, key=lambda v: (v.part, v.position)):
+        if opened is None or opened[0] != version.part:
+            opened = version.part, Part(store, version.part)
+        found.append(restored(version.document_id, opened[1].parsed(version.position), json.loads(version.rights)))
+    return found
+
+
+def _bytes(one: Found) -> bytes:
+    if one.path is None:
+        raise ParseError(f"{one.uri}: has no file")
+    try:
+        return one.path.read_bytes()
+    except OSError as error:
+        raise ParseError(f"{one.uri}: cannot be read ({error.strerror or error}); check that it may be") from error
+
+
+def _parser_key(kind: str, name: str) -> str:
+    """What decides, with the bytes, how they are parsed: the parser's version, and an ending that picks a dialect."""
+    dialect = PurePath(name).suffix.lower() if kind in ("code", "table") else ""
+    return f"{parser_version(kind)}{' ' + dialect if dialect else ''}"
+
+
+def _parsed_record(record: Document) -> Parsed:
+    """A record of a dataset as if it had been parsed: its text is the original."""
+    offsets = np.arange(len(record.text) + 1, dtype=np.int32)
+    metadata = {str(name): value for name, value in record.metadata.items()}
+    return Parsed(
+        record.text, record.blocks, record.text, offsets, RECORD_PARSER, record.title, record.language, metadata
+    )
+
+
+def _admits_nobody(version: VersionRow) -> bool:
+    rights: dict[str, Any] = json.loads(version.rights)
+    public, groups, policy = rights["acl"]
+    return not rights["tenant"] or not (public or groups or policy)
