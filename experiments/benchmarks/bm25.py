@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from rag_lab.retrieval import jvm
-from rag_lab.retrieval.bm25 import Bm25Index, Hits, build
+from rag_lab.retrieval.bm25 import Bm25Index, Entries, Hits, build
 
 K1, B = 0.9, 0.4
 THREADS = 2
@@ -78,7 +78,8 @@ def timed(work: Callable[[], Any]) -> tuple[float, Any]:
 
 def ours(folder: Path, texts: list[str], ids: list[str]) -> Bm25Index:
     """rag_lab's index."""
-    build(folder, texts, ["all"] * len(texts), "en", ids)
+    scopes, positions, fingerprints = ["all"] * len(texts), [0] * len(texts), np.arange(len(texts))
+    build(folder, Entries(texts, scopes, ids, positions, fingerprints), "en")
     return Bm25Index(folder)
 
 

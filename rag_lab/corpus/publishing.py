@@ -28,11 +28,10 @@ from rag_lab.corpus.segment import (
     gather,
     merge_segments,
 )
-from rag_lab.corpus.snapshot import FLAT, KIND, TEXT_KEYS, Snapshot, index_name
+from rag_lab.corpus.snapshot import FLAT, FORMAT, KIND, TEXT_KEYS, Snapshot, index_name, snapshot_id
 from rag_lab.provenance import version_of
 from rag_lab.store import Store, digest, verify
 
-FORMAT = "snapshot-3"
 PARSER_VERSION = "text-1"
 CUT_BY = ("parser", "chunker", "tokens")
 
@@ -188,9 +187,7 @@ class _Settings:
     def read(cls, snapshot: Snapshot) -> _Settings:
         """Those of a snapshot."""
         facts = snapshot.facts
-        return cls(
-            facts["corpus"], facts["versions"], facts.get("analyzer"), facts.get("encoder"), tuple(facts["factories"])
-        )
+        return cls(facts["corpus"], facts["versions"], facts["analyzer"], facts["encoder"], tuple(facts["factories"]))
 
     @property
     def cut_by(self) -> list[str]:
@@ -206,7 +203,7 @@ class _Settings:
             old, new = theirs.versions.get(name, "none"), self.versions.get(name, "none")
             if old != new:
                 raise RagLabError(
-                    f"base: snapshot {base.id} was made with {name} {old}, not {new}; publish all documents without base"
+                    f"base: snapshot {base.id} was made with {name} {old}, not {new}; publish everything without base"
                 )
 
 
@@ -235,20 +232,23 @@ def _publish(store: Store, settings: _Settings, segments: Sequence[Segment], cha
     for factory in settings.factories:
         if factory != FLAT:
             parts[index_name(factory)] = _faiss_part(store, settings, factory, segments, rows, change)
-    listed = [{"key": s.key, "dead": sorted(s.dead), "vectors": s.vectors} for s in segments]
     facts = {
         "corpus": settings.corpus,
-        "segments": listed,
+        "segments": [{"key": s.key, "dead": sorted(s.dead), "vectors": s.vectors} for s in segments],
         "parts": parts,
         "versions": dict(settings.versions),
+        "analyzer": settings.analyzer,
+        "encoder": settings.encoder,
         "factories": list(settings.factories),
+        "documents": len(documents),
+        "chunks": _size(segments),
     }
-    key = digest(FORMAT, facts)[:16]
-    counts = {"documents": len(documents), "chunks": _size(segments)}
-    about = {name: value for name in ("analyzer", "encoder") if (value := getattr(settings, name)) is not None}
+    made = Snapshot(store, snapshot_id(facts))
+    if made.folder.is_dir() and not made.sound:
+        store.remove(KIND, made.id)
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    store.publish(KIND, key, lambda _: {"published_at": now, **facts, **counts, **about})
-    return Snapshot(store, key)
+    store.publish(KIND, made.id, lambda _: {"published_at": now, **facts})
+    return Snapshot(store, made.id)
 
 
 class _Rows:

@@ -33,8 +33,10 @@ VectorArray = npt.NDArray[np.float32]
 
 @dataclass(frozen=True, eq=False)
 class Segment:
-    """A segment as one snapshot holds it. `dead`: ids of documents in it that do not count; `vectors`: key of that part,
-    "" where there is none."""
+    """A segment as one snapshot holds it.
+
+    dead: ids of documents in it that do not count; vectors: key of the part with its vectors, "" where there is none.
+    """
 
     store: Store
     key: str

@@ -21,13 +21,16 @@ from rag_lab.corpus.chunk_table import ChunkKeys, ChunkTable, read_chunks, read_
 from rag_lab.corpus.policies import PolicyBook
 from rag_lab.corpus.rights import Scopes, scopes_of
 from rag_lab.corpus.segment import Segment, VectorArray, gather
-from rag_lab.store import Store, manifest, verify
+from rag_lab.store import Store, digest, manifest, verify
 
 if TYPE_CHECKING:
     from rag_lab.retrieval.bm25 import Bm25Index
     from rag_lab.retrieval.dense import DenseIndex
 
+FORMAT = "snapshot-3"
 KIND = "snapshots"
+FACTS = ("corpus", "segments", "parts", "versions", "analyzer", "encoder", "factories", "documents", "chunks")
+"""What a snapshot is: its id is a digest of these, so the manifest is checked against the id."""
 FLAT = "Flat"
 TEXT_KEYS = "text_keys.npy"
 
@@ -46,8 +49,11 @@ class Snapshot:
 
     @cached_property
     def facts(self) -> dict[str, Any]:
-        """The manifest: corpus, segments, parts, counts and versions."""
-        return manifest(self.folder)
+        """The manifest: corpus, segments, parts, counts, versions. Raises `RagLabError` when it is not as written."""
+        found = manifest(self.folder)
+        if snapshot_id({name: found.get(name) for name in FACTS}) != self.id:
+            raise RagLabError(f"{self.folder}: its manifest is not what was written; delete it and publish again")
+        return found
 
     @property
     def corpus(self) -> str:
@@ -74,6 +80,14 @@ class Snapshot:
         found += [("vectors", segment.vectors) for segment in self.segments if segment.vectors]
         return found + [("lucene" if name == "lucene" else "faiss", key) for name, key in self.facts["parts"].items()]
 
+    @property
+    def sound(self) -> bool:
+        """Whether the manifest is as it was written."""
+        try:
+            return bool(self.facts)
+        except RagLabError:
+            return False
+
     def verify(self) -> None:
         """Check every file of every part against its SHA-256; the error names the file."""
         verify(self.folder)
@@ -98,7 +112,7 @@ class Snapshot:
     @cached_property
     def vectors(self) -> VectorArray:
         """The vector of each row, ``[rows, dimension]``."""
-        if "encoder" not in self.facts:
+        if self.facts["encoder"] is None:
             raise RagLabError(f"snapshot {self.id}: has no vectors; publish it with an encoder and a FAISS factory")
         return gather(self.segments, self.keys.part, self.keys.place, self.facts["encoder"]["dimension"])
 
@@ -172,6 +186,11 @@ class Snapshot:
             embedding_model=versions.get("encoder", ""),
             index_version=versions["index"],
         )
+
+
+def snapshot_id(facts: Mapping[str, Any]) -> str:
+    """The content address of what `FACTS` names."""
+    return digest(FORMAT, {name: facts[name] for name in FACTS})[:16]
 
 
 def index_name(factory: str) -> str:

@@ -173,6 +173,8 @@ def _make(
 
 def _link_index(base: Path, folder: Path) -> None:
     """Put the files of an index into another folder, without copying their bytes where the file system allows it."""
+    if not base.is_dir():
+        raise RagLabError(f"{base}: no such folder, and so no index to go on from; build the index instead")
     for path in base.glob("*"):
         if path.name.startswith(("_", "segments_")):
             try:
@@ -380,8 +382,8 @@ class _Narrowing:
         for name, given in (("only", only), ("without", without)):
             if given is not None and len(given) != len(scopes):
                 raise RagLabError(f"{name}: {len(given)} entries for {len(scopes)} queries; give one for each")
-            if any(isinstance(entry, str) for entry in given or ()):
-                raise RagLabError(f"{name}: a document id for a query; give a list of ids for each")
+            if wrong := [entry for entry in given or () if isinstance(entry, str)]:
+                raise RagLabError(f"{name}: {wrong[0]!r} is one document id; give a list of ids for each query")
         nothing: list[None] = [None] * len(scopes)
         self._scopes, self._only, self._without = scopes, only or nothing, without or nothing
         self._filters: dict[tuple[str, Any], Any] = {}

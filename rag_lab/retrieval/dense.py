@@ -191,7 +191,7 @@ class DenseIndex:
         proposed = np.empty((len(queries), 0), dtype=np.int64)
         if room:
             proposed = ann.search(self._index, queries, min(wanted, room), permitted, breadth)
-        short = (proposed < 0).any(axis=1)
+        short: npt.NDArray[np.bool_] = np.any(proposed < 0, axis=1)
         proposed[short] = 0
         found = proposed if self._row_of is None else self._row_of[proposed]
         found.sort(axis=1)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rag_lab.contracts import Acl, Block, BlockKind, Document
+from rag_lab.contracts import Acl, Document
 from rag_lab.corpus.chunk_table import COLUMNS
 from rag_lab.corpus.chunking import Window
 from rag_lab.corpus.publishing import compact, publish, rewrite_without

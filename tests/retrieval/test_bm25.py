@@ -11,25 +11,42 @@ import tempfile
 import unicodedata
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rag_lab.contracts import RagLabError
 from rag_lab.retrieval import lucene
-from rag_lab.retrieval.bm25 import Bm25Index, Hits, build, index_version, normalise
+from rag_lab.retrieval.bm25 import Bm25Index, Entries, Hits, build, index_version, normalise, update
 from rag_lab.retrieval.jvm import java_string
 
 
 def make(
     folder: Path, texts: Sequence[str], codes: Sequence[int | str] | None = None, language: str = "en"
 ) -> Bm25Index:
-    build(folder, texts, codes or ["0"] * len(texts), language, [f"c{row}" for row in range(len(texts))])
+    build(folder, entries(texts, codes), language)
     return Bm25Index(folder)
+
+
+def entries(
+    texts: Sequence[str], codes: Sequence[int | str] | None = None, ids: Sequence[str] | None = None
+) -> Entries:
+    """One row a document, whose id sorts as its row unless `ids` are given."""
+    names = ids or [f"{row:06}" for row in range(len(texts))]
+    return Entries(texts, codes or ["0"] * len(texts), names, [0] * len(texts), prints(texts, names))
+
+
+def prints(texts: Sequence[str], ids: Sequence[str]) -> npt.NDArray[np.int64]:
+    """Fingerprints of rows."""
+    named = [f"{name} {text}".encode("utf-8", "replace") for name, text in zip(ids, texts, strict=True)]
+    hashed = [blake2b(one, digest_size=8) for one in named]
+    return np.array([int.from_bytes(one.digest(), "big", signed=True) for one in hashed], dtype=np.int64)
 
 
 def rows(hits: Hits, query: int = 0) -> list[int]:
@@ -349,34 +366,117 @@ def test_an_index_is_read_by_several_processes(tmp_path: Path) -> None:
 
 def test_build_refuses_what_does_not_fit(tmp_path: Path) -> None:
     with pytest.raises(RagLabError, match="'de' has no BM25 analyser; choose one of en, zh, multilingual"):
-        build(tmp_path / "a", ["x"], ["0"], "de", ["c0"])
-    with pytest.raises(RagLabError, match="2 texts, 1 scope codes and 2 ids"):
-        build(tmp_path / "a", ["x", "y"], ["0"], "en", ["c0", "c1"])
+        build(tmp_path / "a", entries(["x"]), "de")
+    with pytest.raises(RagLabError, match="2 texts, 1 scopes, 2 document_ids"):
+        entries(["x", "y"], ["0"])
     make(tmp_path / "b", ["x"])
     with pytest.raises(RagLabError, match="not empty"):
-        build(tmp_path / "b", ["x"], ["0"], "en", ["c0"])
+        build(tmp_path / "b", entries(["x"]), "en")
 
 
 def test_a_failed_build_gives_up_its_lock(tmp_path: Path) -> None:
     folder = tmp_path / "index"
-    with pytest.raises(RagLabError, match=r"Lucene stopped at chunk c1: .*immense term"):
-        build(folder, ["x", "y"], ["0", "s" * 40_000], "en", ["c0", "c1"])
+    with pytest.raises(RagLabError, match=r"Lucene stopped at chunk 0 of document 000001: .*immense term"):
+        build(folder, entries(["x", "y"], ["0", "s" * 40_000]), "en")
     with pytest.raises(RagLabError, match="no readable BM25 index"):
         Bm25Index(folder)
     broken: Any = ["x", None]
     for path in folder.iterdir():
         path.unlink()
     with pytest.raises(TypeError):
-        build(folder, broken, ["0", "0"], "en", ["c0", "c1"])
+        build(folder, entries(broken), "en")
     for path in folder.iterdir():
         path.unlink()
     assert rows(make(folder, ["x"]).search(["x"], 1, None)) == [0]
 
 
-def test_rows_out_of_order_are_found_after_building(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lucene, "documents_by_row", lambda reader: np.array([1, 0]))
-    with pytest.raises(RagLabError, match="not 2 rows in order"):
-        build(tmp_path / "index", ["x", "y"], ["0", "0"], "en", ["c0", "c1"])
+def test_rows_out_of_order_or_of_other_content_are_found_after_building(tmp_path: Path) -> None:
+    with pytest.raises(RagLabError, match="holds 2 of 2 documents in 1 segments, not 2 rows in order"):
+        build(tmp_path / "order", entries(["x", "y"], ids=["b", "a"]), "en")
+    make(tmp_path / "index", ["x", "y"]).close()
+    for missing, expected in ((["000000"], ["x", "y"]), ([], ["y", "x"]), ([], ["x"])):
+        ids = [f"{row:06}" for row in range(len(expected))]
+        folder = tmp_path / f"{missing}{expected}"
+        with pytest.raises(RagLabError, match=f"not {len(expected)} rows in order"):
+            update(folder, tmp_path / "index", missing, entries([]), prints(expected, ids), "en")
+
+
+# --- updates --------------------------------------------------------------------------------------------------------
+
+BEFORE = {"a": "lion tiger", "c": "lion lion", "文": "zebra", "\uffee": "tiger", "𝔡": "lion"}
+AFTER = {"a": "lion new", "b": "zebra lion", "文": "zebra", "\uffee": "tiger"}
+
+
+def index_of(folder: Path, documents: dict[str, str]) -> Bm25Index:
+    ids = sorted(documents)
+    build(folder, entries([documents[name] for name in ids], ids=ids), "en")
+    return Bm25Index(folder)
+
+
+def updated(folder: Path, base: Path, gone: Sequence[str], more: dict[str, str], after: dict[str, str]) -> Bm25Index:
+    added, ids = sorted(more), sorted(after)
+    expected = prints([after[name] for name in ids], ids)
+    update(folder, base, gone, entries([more[name] for name in added], ids=added), expected, "en")
+    return Bm25Index(folder)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_an_updated_index_is_the_one_built_afresh_and_its_base_stays(tmp_path: Path) -> None:
+    index_of(tmp_path / "base", BEFORE).close()
+    before = contents(tmp_path / "base")
+    more = {name: AFTER[name] for name in ("a", "b")}
+    made = updated(tmp_path / "made", tmp_path / "base", ["a", "c", "𝔡", "absent"], more, AFTER)
+    fresh = index_of(tmp_path / "fresh", AFTER)
+    assert contents(tmp_path / "base") == before
+    for query in ("lion", "lion tiger new zebra", "tiger", "zebra zebra"):
+        ours, theirs = made.search([query], 10, None), fresh.search([query], 10, None)
+        assert (rows(ours), scores(ours)) == (rows(theirs), scores(theirs))
+    assert made.scopes == fresh.scopes
+
+
+def test_nothing_of_a_deleted_document_is_left_in_the_files(tmp_path: Path) -> None:
+    index_of(tmp_path / "base", {"keep": "lion", "secretid": "qwzx"}).close()
+    assert any(b"qwzx" in data for data in contents(tmp_path / "base").values())
+    updated(tmp_path / "made", tmp_path / "base", ["secretid"], {}, {"keep": "lion"}).close()
+    assert not any(b"qwzx" in data or b"secretid" in data for data in contents(tmp_path / "made").values())
+    assert "write.lock" not in contents(tmp_path / "made")
+
+
+def test_an_update_may_empty_and_fill_an_index(tmp_path: Path) -> None:
+    index_of(tmp_path / "base", BEFORE).close()
+    assert updated(tmp_path / "none", tmp_path / "base", list(BEFORE), {}, {}).size == 0
+    again = updated(tmp_path / "again", tmp_path / "none", [], BEFORE, BEFORE)
+    assert rows(again.search(["lion"], 10, None)) == rows(index_of(tmp_path / "x", BEFORE).search(["lion"], 10, None))
+
+
+def test_a_killed_update_leaves_a_base_that_still_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    index_of(tmp_path / "base", BEFORE).close()
+    before = contents(tmp_path / "base")
+    monkeypatch.setattr(lucene, "set_commit_data", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        updated(tmp_path / "made", tmp_path / "base", ["a"], {}, AFTER)
+    assert contents(tmp_path / "base") == before
+    with pytest.raises(RagLabError, match="no-such: no such folder, and so no index to go on from"):
+        updated(tmp_path / "other", tmp_path / "no-such", ["a"], {}, AFTER)
+
+
+def test_s13_documents_are_picked_and_barred_inside_the_search(animals: Bm25Index) -> None:
+    everything = [[0, 1, 2]] * 5
+    only = [None, ["000001", "000004", "absent"], None, ["000000"], []]
+    without = [None, None, ["000004"], ["000000"], None]
+    hits = animals.search(["lion"] * 5, 1, everything, only=only, without=without)
+    assert [rows(hits, query) for query in range(5)] == [[4], [4], [1], [], []]
+    free = animals.search(["lion"], 10, None)
+    hits = animals.search(["lion"] * 2, 10, [[1], [0]], only=[["000000", "000001"]] * 2)
+    assert [rows(hits, query) for query in range(2)] == [[1], [0]]
+    assert scores(hits, 0) == [score for row, score in zip(rows(free), scores(free), strict=True) if row == 1]
+    with pytest.raises(RagLabError, match="only: 1 entries for 2 queries"):
+        animals.search(["x", "y"], 1, None, only=[None])
+    with pytest.raises(RagLabError, match="without: '000000' is one document id"):
+        animals.search(["x"], 1, None, without=["000000"])
 
 
 def test_opening_names_what_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -426,7 +526,7 @@ class Collection:
         for line in sorted((folder / "qrels").glob("*.tsv"))[0].read_text().splitlines()[1:]:
             query, document, grade = line.split("\t")
             self.qrels.setdefault(query, {})[document] = int(grade)
-        build(index, self.texts, [0] * len(self.ids), language, self.ids)
+        build(index, entries(self.texts, ids=self.ids), language)
         self.index = Bm25Index(index)
 
     def measure(self, depth: int, *names: str) -> dict[str, float]:

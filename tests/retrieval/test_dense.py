@@ -86,7 +86,7 @@ def test_a_forbidden_row_from_faiss_is_an_error():
 def test_tiny_collections_are_searched_whole(tmp_path, factory, n):
     passages = embeddings(random_vectors(n))
     DenseIndex.build(passages, factory).save(tmp_path)
-    index = DenseIndex.load(tmp_path)
+    index = DenseIndex.load(tmp_path, passages.vectors)
     hits = index.search(embeddings(random_vectors(3, seed=1)), 10)
     assert all(sorted(hits.ranking.of(query)) == list(range(n)) for query in range(3))
 
@@ -185,7 +185,7 @@ def test_a_filter_of_the_wrong_length_is_refused():
 def test_an_index_reads_back_as_it_was_written(tmp_path, factory):
     index = DenseIndex.build(embeddings(random_vectors(400)), factory, seed=7)
     index.save(tmp_path / "dense")
-    again = DenseIndex.load(tmp_path / "dense")
+    again = DenseIndex.load(tmp_path / "dense", index.vectors)
     assert again.card == index.card
     assert again.card.factory == factory
     queries = embeddings(random_vectors(5, seed=1))
@@ -196,13 +196,16 @@ def test_an_index_reads_back_as_it_was_written(tmp_path, factory):
 
 
 def test_a_damaged_index_says_where_and_what_to_do(tmp_path):
+    vectors = random_vectors(5)
     with pytest.raises(RagLabError, match=r"not a readable dense index .* build it again"):
-        DenseIndex.load(tmp_path)
-    DenseIndex.build(embeddings(random_vectors(5))).save(tmp_path)
+        DenseIndex.load(tmp_path, vectors)
+    DenseIndex.build(embeddings(vectors)).save(tmp_path)
+    with pytest.raises(RagLabError, match=r"tells of 5 vectors of 16 dimensions, there are 5 of 8"):
+        DenseIndex.load(tmp_path, vectors[:, :8])
     card = json.loads((tmp_path / "card.json").read_text())
     (tmp_path / "card.json").write_text(json.dumps({**card, "count": 6}))
-    with pytest.raises(RagLabError, match=r"tells of 6 vectors of 16 dimensions, vectors.npy holds 5 of 16"):
-        DenseIndex.load(tmp_path)
+    with pytest.raises(RagLabError, match=r"tells of 6 vectors of 16 dimensions, there are 5 of 16"):
+        DenseIndex.load(tmp_path, vectors)
 
 
 def test_breadth_grows_as_the_filter_gets_narrower():
