@@ -429,6 +429,31 @@ class Catalogue:
         """Keys of the kept parts that a version or a parse points to."""
         return {row[0] for row in self._db.execute("SELECT part FROM versions UNION SELECT part FROM parses")}
 
+    def positions(self) -> dict[str, set[int]]:
+        """For each kept part the positions in it that a version or a parse points to."""
+        found: dict[str, set[int]] = {}
+        for part, position in self._db.execute(
+            "SELECT part, position FROM versions UNION SELECT part, position FROM parses"
+        ):
+            found.setdefault(part, set()).add(position)
+        return found
+
+    def without_source(self) -> list[str]:
+        """Live documents of which no source is known."""
+        rows = self._db.execute(
+            "SELECT document_id FROM versions WHERE removed IS NULL "
+            "AND document_id NOT IN (SELECT document_id FROM sources) ORDER BY document_id"
+        )
+        return [row[0] for row in rows]
+
+    def taken_out(self) -> dict[str, int]:
+        """Documents without a live version, with the generation that took them out."""
+        rows = self._db.execute(
+            "SELECT document_id, max(removed) FROM versions GROUP BY document_id "
+            "HAVING sum(removed IS NULL) = 0 ORDER BY document_id"
+        )
+        return dict(rows.fetchall())
+
     def move_part(self, old: str, new: str, positions: Mapping[int, int]) -> None:
         """Point to a rewritten part; `positions` maps the old places to the new ones."""
         with self.transaction():

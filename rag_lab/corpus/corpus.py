@@ -26,6 +26,8 @@ from rag_lab.corpus.deny import DenyList
 from rag_lab.corpus.discovery import DATASET, Discovery, Options, discover, root_of
 from rag_lab.corpus.ingestion import Ingested, Ingestion, documents_of
 from rag_lab.corpus.kept import KIND as KEPT
+from rag_lab.corpus.policies import BOOK, PolicyBook
+from rag_lab.corpus.rights import scopes_of
 from rag_lab.corpus.snapshot import FLAT, Snapshot
 from rag_lab.store import Store, manifest
 
@@ -150,6 +152,11 @@ class Corpus:
     def denials(self) -> DenyList:
         """The deny lists of the store."""
         return DenyList(self.store)
+
+    @property
+    def policies(self) -> PolicyBook:
+        """Who the readers of each policy are: ``policies.yaml`` in the corpus's folder. A wrong one admits nobody."""
+        return PolicyBook.load_or_deny(self.folder / BOOK)
 
     # --- changing ----------------------------------------------------------------------------------------------------
 
@@ -343,14 +350,18 @@ class Corpus:
     ) -> list[int]:
         """Rows of a document, in the snapshot of a generation, that a principal may read at a time (now by default)."""
         snapshot = self.snapshot(generation)
-        within = snapshot.chunks.documents.get(document_id, slice(0, 0))
-        allowed = snapshot.scopes([self.request(principal, moment)]).rows(0)
-        return [row for row in range(within.start, within.stop) if allowed[row]]
+        table = snapshot.chunks
+        within = table.documents.get(document_id, slice(0, 0))
+        denied = self.denials.of(self.name).held(snapshot.documents)
+        request = self.request(principal, moment)
+        scopes = scopes_of([request], table.classes, table.rights, table.document_id, self.policies, denied)
+        return [row for row in range(within.start, within.stop) if scopes.rows(0)[row]]
 
     def request(self, principal: Principal | None, moment: datetime | None = None) -> Request:
         """A request of a principal that asks for nothing: what its scope is can then be seen."""
         tenant = principal.tenant if principal else ""
-        return Request("corpus", "", principal, tenant, moment or datetime.now(UTC))
+        now = moment or datetime.now(UTC)
+        return Request("corpus", "", principal, tenant, now, policy_version=self.policies.version)
 
     def documents(self, document_ids: Iterable[str] | None = None) -> list[Document]:
         """Documents of the newest generation, read from what was kept; also those that are denied."""
