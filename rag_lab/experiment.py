@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from rag_lab.contracts import RagLabError
+from rag_lab.corpus.deny import DenyList
 from rag_lab.definition import MAIN, Experiment
 from rag_lab.generation.abstention import agreement
 from rag_lab.metrics.summary import Settings
@@ -18,8 +18,9 @@ from rag_lab.provenance import environment
 from rag_lab.results import Results
 from rag_lab.scoring import Judged, Scorer, notes_of
 from rag_lab.store import Store
-from rag_lab.variants.execute import Memory, run_variant
-from rag_lab.variants.stage import Batch, State
+from rag_lab.variants.execute import ATTEMPTS, Memory, run_variant
+from rag_lab.variants.handing_out import hand_out
+from rag_lab.variants.stage import Ran, State, cache_use
 
 
 def run(
@@ -35,14 +36,38 @@ def run(
     Finished work is kept in `store` (the user's by default), so a second run reads and an interrupted one goes on.
     """
     definition = _definition(experiment, fields)
+    place = store or Store.default()
     with Progress(progress) as bars:
-        work = Preparation(definition, store or Store.default(), bars)
-        if work.store.intact("results", work.key):
-            return Results.load(work.store.path("results", work.key))
-        results = _results(work)
-        if not results.failures:
-            work.store.publish("results", work.key, lambda at: {"results": str(results.save(at).name)})
+        for _ in range(ATTEMPTS):
+            work = Preparation(definition, place, bars)
+            results = _handed_out(work, lambda work: _results(work, _run_all(work)))
+            if results is not None:
+                return results
+        states = _run_all(work)
+        for _ in range(ATTEMPTS):
+            results = _handed_out(work, lambda work: _results(work, {k: _checked(s) for k, s in states.items()}))
+            if results is not None:
+                return results
+    raise RagLabError(f"run: documents of {work.dataset.name} are denied faster than it can be scored; run it again")
+
+
+def _handed_out(work: Preparation, make: Callable[[Preparation], Results]) -> Results | None:
+    """Results read back or made, and kept if they are whole; None where documents were denied meanwhile."""
+    key = work.key
+    kept = work.store.intact("results", key)
+    results = Results.load(work.store.path("results", key)) if kept else make(work)
+    with DenyList(work.store).reading(work.dataset.name):
+        if work.key != key:
+            return None
+        if not kept and not results.failures:
+            work.store.publish("results", key, lambda at: {"results": str(results.save(at).name)})
         return results
+
+
+def _checked(state: State) -> State:
+    """The state without what is denied by now."""
+    with hand_out(state) as checked:
+        return checked
 
 
 def _definition(
@@ -56,20 +81,24 @@ def _definition(
     return Experiment.read({**base, **fields})
 
 
-def _results(work: Preparation) -> Results:
-    """Run every variant under every budget, score, and put the results together."""
-    clock = time.perf_counter()
-    scorer = Scorer(work.dataset, work.metric_names, _statistics(work.definition))
-    batch = work.batch(work.dataset.questions, work.generator)
-    memory = Memory()
-    judged: list[Judged] = []
-    failures: list[dict[str, Any]] = []
+def _run_all(work: Preparation) -> dict[tuple[str, str], State]:
+    """Every variant under every budget, by the names of both."""
+    batch, memory = work.batch(work.dataset.questions, work.generator), Memory()
+    states: dict[tuple[str, str], State] = {}
     for budget_name, budget in work.budgets.items():
         for name, variant in work.variants.items():
             work.label = f"{name} {'' if budget_name == MAIN else budget_name + ' '}"
-            state = run_variant(variant, batch, budget, memory)
-            judged.append(scorer.judge(name, budget_name, state))
-            failures += _failures(name, budget_name, state)
+            states[name, budget_name] = run_variant(variant, batch, budget, memory)
+    return states
+
+
+def _results(work: Preparation, states: Mapping[tuple[str, str], State]) -> Results:
+    """Score the states and put the results together."""
+    scorer = Scorer(work.dataset, work.metric_names, _statistics(work.definition))
+    judged = [scorer.judge(name, budget_name, state) for (name, budget_name), state in states.items()]
+    failures = [
+        failure for (name, budget_name), state in states.items() for failure in _failures(name, budget_name, state)
+    ]
     work.bars.update("scoring", 0, 1)
     work.warnings += _foreign_questions(work)
     frames: dict[str, Any] = scorer.frames(judged, work.baseline)
@@ -84,7 +113,7 @@ def _results(work: Preparation) -> Results:
         warnings=list(dict.fromkeys(work.warnings)),
         calibration=work.calibration,
         failures=failures,
-        provenance=_provenance(work, batch, time.perf_counter() - clock)
+        provenance=_provenance(work, states.values())
         | {"notes": notes_of([one for one in judged if one.budget == MAIN])},
         runs={_run_name(one): one.run for one in judged if one.run},
     )
@@ -114,16 +143,20 @@ def _foreign_questions(work: Preparation) -> list[str]:
     return [f"questions in {', '.join(foreign)} are asked of a corpus in {languages}: BM25 can only find shared words"]
 
 
-def _provenance(work: Preparation, batch: Batch, seconds: float) -> dict[str, Any]:
+def _provenance(work: Preparation, states: Collection[State]) -> dict[str, Any]:
     """Everything needed to trace a figure."""
-    models = {"generator": f"{batch.generator.name} {batch.generator.version}"} if batch.generates else {}
+    models = {"generator": f"{work.generator.name} {work.generator.version}"} if work.generates else {}
     if any(variant.factories for variant in work.variants.values()):
         models["encoder"] = f"{work.encoder.name} {work.encoder.version}"
     chosen = work.definition.statistics
     detector = {}
-    if batch.generates and batch.generator.calls:
+    if work.generates and work.generator.calls:
         found = agreement()
         detector = {"abstention_detector": {"version": found.version, "agreement": found.share, "n": found.n}}
+    finished = datetime.now(UTC)
+    first: dict[str, Ran] = {}
+    for ran in (ran for state in states for ran in state.ran):
+        first.setdefault(ran.key, ran)
     return {
         **environment(),
         **detector,
@@ -131,8 +164,9 @@ def _provenance(work: Preparation, batch: Batch, seconds: float) -> dict[str, An
         "models": models,
         "snapshot": {key: work.snapshot.facts[key] for key in ("versions", "documents", "chunks", "published_at")},
         "started": work.started.isoformat(timespec="seconds"),
-        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
-        "seconds": round(seconds, 1),
+        "finished": finished.isoformat(timespec="seconds"),
+        "seconds": round((finished - work.started).total_seconds(), 1),
+        "caches": {use.cache: {"hits": use.hits, "misses": use.misses} for use in cache_use(first.values())},
         "price_file": work.prices.path,
         "compute_usd_per_hour": work.prices.compute_usd_per_hour,
         "resamples": chosen.resamples,

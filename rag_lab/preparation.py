@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -19,7 +18,6 @@ from rag_lab.contracts import (
     Answer,
     Calibrated,
     Encoder,
-    FloatArray,
     Generator,
     IntArray,
     Principal,
@@ -28,7 +26,10 @@ from rag_lab.contracts import (
     Request,
 )
 from rag_lab.corpus.chunk_table import ChunkTable
+from rag_lab.corpus.deny import DenyList
+from rag_lab.corpus.policies import PolicyBook
 from rag_lab.corpus.publishing import publish
+from rag_lab.corpus.segment import document_digest
 from rag_lab.corpus.snapshot import Snapshot
 from rag_lab.datasets.times import parse_instant
 from rag_lab.definition import MAIN, Experiment
@@ -38,11 +39,12 @@ from rag_lab.generation.support import DEVELOPED_ON
 from rag_lab.metrics.answers import check_answers, contains
 from rag_lab.metrics.ranking import check_overlap
 from rag_lab.progress import Progress
-from rag_lab.provenance import RESULT_CODE, code_digest, environment
-from rag_lab.retrieval.encoders import Embeddings, embed_queries, load_encoder
+from rag_lab.provenance import code_digest, environment
+from rag_lab.retrieval.encoders import load_encoder
 from rag_lab.store import Store, digest
 from rag_lab.variants import BASELINES, load_variant
 from rag_lab.variants.execute import Memory, run_variant
+from rag_lab.variants.query_vectors import query_vectors
 from rag_lab.variants.stage import Batch
 
 ANY_TIME = datetime(2000, 1, 1, tzinfo=UTC)
@@ -121,8 +123,25 @@ class Preparation:
         return load_encoder(name)
 
     @cached_property
+    def book(self) -> PolicyBook:
+        """Who the readers of each policy are."""
+        path = self.dataset.policies
+        return PolicyBook() if path is None else PolicyBook.load(path, self.dataset.zone)
+
+    def denied(self) -> frozenset[str]:
+        """The documents that nobody may read."""
+        denials = DenyList(self.store).of(self.dataset.name)
+        named = [document for document in self.dataset.documents if document.document_id in denials.in_force]
+        return denials.held({document.document_id: document_digest(document) for document in named})
+
+    @property
     def key(self) -> str:
-        """All that decides the results: equal keys have equal figures."""
+        """All that decides the results: equal keys have equal figures. It changes when documents are denied."""
+        return digest(self._settled, self.book.version, sorted(self.denied()))
+
+    @cached_property
+    def _settled(self) -> str:
+        """The part of the key that stays as it is while a run goes on."""
         uses_encoder = (
             any(v.factories for v in self.variants.values()) or self.definition.snapshot.chunker.counts_tokens
         )
@@ -194,7 +213,9 @@ class Preparation:
         """
         if not (self.calibrates and isinstance(self.loaded, Calibrated)):
             return self.loaded
-        return self.loaded.with_background([document.text for document in self.dataset.documents])
+        denied = self.denied()
+        readable = (document for document in self.dataset.documents if document.document_id not in denied)
+        return self.loaded.with_background([document.text for document in readable])
 
     @cached_property
     def generator(self) -> Generator:
@@ -247,25 +268,20 @@ class Preparation:
     def batch(self, questions: Sequence[Question], generator: Generator) -> Batch:
         """The questions as authorised requests on the snapshot."""
         requests = [self._request(question) for question in questions]
-        plain = [
-            [r.request_id, r.query, r.language, r.tenant, repr(r.principal), r.time.isoformat(), r.policy_version]
-            for r in requests
-        ]
         table = self.snapshot.chunks
         queries = [request.query for request in requests]
-        vectors = cache(lambda: _encode(self.encoder, queries))
         return Batch(
             requests=requests,
             gold=[gold_rows(table, question) for question in questions],
             snapshot=self.snapshot,
-            scopes=self.snapshot.scopes(requests),
+            book=self.book,
+            scopes=self.snapshot.scopes(requests, self.book),
             generator=generator,
             generates=self.generates,
             prices=self.prices,
             store=self.store,
-            key=digest(self.snapshot.id, plain, code_digest(RESULT_CODE)),
             encoder=lambda: self.encoder,
-            query_vectors=vectors,
+            query_vectors=cache(lambda: query_vectors(self.store, self.encoder, queries)),
             progress=lambda stage, done, total: self.bars.update(f"{self.label}{stage}", done, total),
         )
 
@@ -279,6 +295,7 @@ class Preparation:
             principal=principal,
             tenant=principal.tenant if principal else "",
             time=moment,
+            policy_version=self.book.version,
             language=question.language,
         )
 
@@ -290,14 +307,6 @@ class Preparation:
         if not open_corpus:
             raise RagLabError(f"question {query_id}: has no time; set 'time' in the experiment file")
         return ANY_TIME
-
-
-def _encode(encoder: Encoder, queries: Sequence[str]) -> tuple[Embeddings, FloatArray]:
-    """Query vectors of the batch, and each question's share of the time."""
-    encoder.encode_queries(queries[:1])  # loading the model is not part of any question's time
-    started = time.perf_counter()
-    vectors = embed_queries(encoder, queries)
-    return vectors, np.full(len(queries), (time.perf_counter() - started) * 1000 / max(1, len(queries)))
 
 
 def gold_rows(table: ChunkTable, question: Question) -> IntArray:

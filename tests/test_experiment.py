@@ -218,14 +218,14 @@ def test_over_budget_questions_are_shown_as_they_came_and_as_zero(folder: Path, 
 def test_a_failing_stage_is_counted_named_and_not_kept(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from rag_lab import preparation
+    from rag_lab.variants import query_vectors
 
     def broken(encoder: object, queries: object) -> None:
         raise RagLabError("encoder minilm: 2 vectors are NaN")
 
     store = Store(tmp_path)
     with monkeypatch.context() as patch:
-        patch.setattr(preparation, "embed_queries", broken)
+        patch.setattr(query_vectors, "embed_queries", broken)
         failed = run(folder, store, variants=["bm25", "dense"])
     assert failed.failures == [
         {

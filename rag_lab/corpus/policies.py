@@ -129,6 +129,9 @@ class PolicyBook:
         return cls(policies)
 
 
+NO_BOOK = PolicyBook()
+
+
 def _policy(entry: Any, place: str, zone: str) -> Policy:
     if not isinstance(entry, Mapping):
         raise RagLabError(f"{place}: {entry!r} is not a policy; write it like '{{id: hr-7, groups: [hr]}}'")

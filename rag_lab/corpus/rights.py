@@ -84,7 +84,8 @@ def _above(document: Document, position: int) -> Iterator[Span]:
 def _title(document: Document) -> list[Span]:
     """Spans of the headings that say what the title says."""
     title = " ".join(document.title.split())
-    return [heading.span for heading in _headings(document) if title and heading.section_path[-1:] == (title,)]
+    headings = _headings(document) if title else ()
+    return [heading.span for heading in headings if " ".join("".join(heading.section_path[-1:]).split()) == title]
 
 
 def _headings(document: Document) -> Sequence[Block]:
@@ -126,13 +127,14 @@ class Scope:
 class Scopes:
     """The scopes of a batch: request i has ``scopes[of[i]]``; requests with equal rights share one.
 
-    version: a digest of the policy book and of the denied documents among those that the rows belong to. Scopes of the
-    same requests on the same snapshot are equal when their versions are.
+    policies: version of the policy book; denied: the denied documents among those that the rows belong to. Scopes of
+    the same requests on the same snapshot are equal when these two are.
     """
 
     of: IntArray
     scopes: tuple[Scope, ...]
-    version: str
+    policies: str
+    denied: frozenset[str] = frozenset()
 
     def rows(self, request: int) -> BoolArray:
         """Permitted rows of one request, ``[n_chunks]``."""
@@ -228,7 +230,7 @@ def scopes_of(
                 scopes.append(Scope(allowed, rows, bool((rows != permitted).any())))
             decided[caller] = known[key]
         of[i] = decided[caller]
-    return Scopes(of, tuple(scopes), digest(book.version, sorted(denied.intersection(documents.ids)))[:16])
+    return Scopes(of, tuple(scopes), book.version, denied.intersection(documents.ids))
 
 
 class _Documents:

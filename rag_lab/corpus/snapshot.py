@@ -7,7 +7,8 @@ also Lucene's document number and the position of its vector.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -18,7 +19,8 @@ import numpy as np
 
 from rag_lab.contracts import Chunk, RagLabError, Request
 from rag_lab.corpus.chunk_table import ChunkKeys, ChunkTable, read_chunks, read_keys
-from rag_lab.corpus.policies import PolicyBook
+from rag_lab.corpus.deny import DenyList
+from rag_lab.corpus.policies import NO_BOOK, PolicyBook
 from rag_lab.corpus.rights import Scopes, scopes_of
 from rag_lab.corpus.segment import Segment, VectorArray, gather
 from rag_lab.store import Store, digest, manifest, verify
@@ -144,15 +146,29 @@ class Snapshot:
         folder = self.store.path("faiss", self.facts["parts"][index_name(factory)])
         return DenseIndex.load(folder, self.vectors, match_rows(np.load(folder / TEXT_KEYS), self.keys.text_key))
 
-    def scopes(self, requests: Sequence[Request]) -> Scopes:
-        """What each request may read, computed once."""
+    def denied(self) -> frozenset[str]:
+        """Those of its documents that nobody may read any more, by the deny list of its corpus."""
+        return DenyList(self.store).of(self.corpus).held(self.documents) if self.corpus else frozenset()
+
+    @contextmanager
+    def reading(self) -> Iterator[frozenset[str]]:
+        """The same, and nothing more is denied before the block ends: for a check and a hand-out, not for work."""
+        if not self.corpus:
+            yield frozenset()
+            return
+        with DenyList(self.store).reading(self.corpus) as denials:
+            yield denials.held(self.documents)
+
+    def scopes(self, requests: Sequence[Request], book: PolicyBook = NO_BOOK) -> Scopes:
+        """What each request may read, computed once: by the policies of `book`, and without what is denied."""
         for request in requests:
             if request.freshness_bound is not None and self.published_at < request.freshness_bound:
                 raise RagLabError(
                     f"request {request.request_id}: snapshot {self.id} is of {self.published_at.isoformat()}, older "
                     f"than the freshness bound {request.freshness_bound.isoformat()}; publish again"
                 )
-        return scopes_of(requests, self.chunks.classes, self.chunks.rights, self.chunks.document_id, PolicyBook())
+        table = self.chunks
+        return scopes_of(requests, table.classes, table.rights, table.document_id, book, self.denied())
 
     def chunk(self, row: int) -> Chunk:
         """One chunk as a record."""

@@ -3,7 +3,8 @@
 ``answers.jsonl`` has for a question its accepted `answers`, whether it is `answerable`, the `gold` documents and, where
 known, exact evidence (`gold_spans`, or `answer_spans` in the one gold document). ``dataset.json`` may state `zone`,
 `evidence`, `remove_identical_ids`, `licence` and `source`; a ``README.md`` with lines ``Licence: ...`` and
-``Source: ...`` is read for the last two. Other files, such as adversarial texts, are left alone.
+``Source: ...`` is read for the last two. ``policies.yaml`` names the readers of the policies that documents refer to.
+Other files, such as adversarial texts, are left alone.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from rag_lab.datasets.options import Options, data_root
 
 KIND = "folder"
 CORPUS, QUERIES, ANSWERS, JUDGMENTS, STATED = "corpus.jsonl", "queries.jsonl", "answers.jsonl", "qrels", "dataset.json"
+POLICIES = "policies.yaml"
 
 _README_LINE = re.compile(r"^(licence|license|source):[ \t]*(\S.*)$", re.IGNORECASE | re.MULTILINE)
 
@@ -75,6 +77,7 @@ def read_folder(folder: Path, options: Options, name: str | None = None) -> Coll
         answers=list(read_records(answers, sink)) if answers.is_file() else [],
         settings=options.settings(title, _stated(folder), str(folder / STATED)),
         skipped=skipped,
+        policies=folder / POLICIES if (folder / POLICIES).is_file() else None,
     )
 
 

@@ -7,6 +7,7 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
+from pathlib import Path
 from typing import Any, TypeVar
 
 from rag_lab.contracts import Document, GoldSpan, Question, RagLabError
@@ -44,6 +45,7 @@ class Collection:
     answers: list[Record] = field(default_factory=list)
     settings: Settings = field(default_factory=Settings)
     skipped: list[str] = field(default_factory=list)
+    policies: Path | None = None
 
 
 class Findings:
@@ -115,6 +117,7 @@ def build(
         calibration=list(held_out.values()),
         remove_identical_ids=settings.remove_identical_ids,
         zone=settings.zone,
+        policies=collection.policies,
         licence=settings.licence,
         source=settings.source,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from pathlib import Path
 from typing import Any, Literal
 
 from rag_lab.contracts import Document, Question
@@ -92,7 +93,8 @@ class Dataset:
     question is asked from it) and "declared" as soon as one document states some: what is then left out admits nobody.
     `fingerprint` covers documents, questions, calibration questions and judgments as they are here;
     `corpus_fingerprint` the documents alone. With `remove_identical_ids` a document whose id equals the question's id
-    is not an answer to it and leaves the ranking. `calibration` questions are never scored.
+    is not an answer to it and leaves the ranking. `calibration` questions are never scored. `policies` is the file that
+    names the readers of the policies which documents refer to (`rag_lab.corpus.policies`).
     """
 
     name: str
@@ -109,6 +111,7 @@ class Dataset:
     calibration: list[Question] = field(default_factory=list)
     remove_identical_ids: bool = False
     zone: str = "UTC"
+    policies: Path | None = None
     licence: str = ""
     source: str = ""
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 import string
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from rag_lab.contracts import Acl, Document, GoldSpan, Principal, Question, RagLabError
+from rag_lab.contracts import Acl, Document, GoldSpan, Principal, Question, RagLabError, SectionRights, Span
 from rag_lab.datasets.jsonl import Record
 from rag_lab.datasets.languages import language_of
 from rag_lab.datasets.settings import Settings
@@ -17,10 +17,12 @@ from rag_lab.datasets.standing import standing_of
 from rag_lab.datasets.times import parse_instant
 
 ID_KEYS = ("_id", "id")
-RIGHTS_KEYS = frozenset({"tenant", "public", "groups"})
+RIGHTS_KEYS = frozenset({"tenant", "public", "groups", "policy", "sections"})
 OPEN_TENANT = "default"
+SECTION_KEYS = ("span", "heading", "public", "groups", "policy", "valid_from", "valid_until")
 
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
+_HEADING = re.compile(r"^ {0,3}#{1,6}[ \t]+(?P<title>\S.*?)[ \t]*#*[ \t]*\r?$", re.MULTILINE)
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -84,10 +86,10 @@ def document_of(record: Record, declared: bool, settings: Settings, repairs: Rep
     """A document from a corpus record.
 
     Where the collection has declared rights (`declared`), a document without a tenant or without readers admits
-    nobody. An instant that cannot be read is an error, never an open interval, and so is a standing that is not known
-    (see `standing_of`). Of the three dates `published`, `valid_from` to `valid_until`, and that of ingestion, only the
-    first two are the author's to give: a record never says when it was ingested. Publication may lie after the start
-    of validity.
+    nobody; the readers may be those of a `policy`, and `sections` may narrow them. An instant that cannot be read is
+    an error, never an open interval, and so is a standing that is not known (see `standing_of`). Of the three dates
+    `published`, `valid_from` to `valid_until`, and that of ingestion, only the first two are the author's to give: a
+    record never says when it was ingested. Publication may lie after the start of validity.
     """
     document_id = record_id(record)
     metadata = metadata_of(record, ("title", "text"))
@@ -100,6 +102,7 @@ def document_of(record: Record, declared: bool, settings: Settings, repairs: Rep
     if valid_from is not None and valid_until is not None and valid_from >= valid_until:
         raise RagLabError(f"{place}: valid_until is not after valid_from, so it is never valid")
     standing = standing_of(metadata, place)
+    sections = _sections(metadata.get("sections"), text, repairs.nul_positions.get(document_id, ()), settings, place)
     return Document(
         document_id=document_id,
         text=text,
@@ -116,6 +119,7 @@ def document_of(record: Record, declared: bool, settings: Settings, repairs: Rep
         valid_until=valid_until,
         status=standing.status,
         authority=standing.authority,
+        sections=sections,
         metadata=metadata,
     )
 
@@ -229,13 +233,61 @@ def _stated(metadata: Mapping[str, Any], key: str, otherwise: str) -> str:
 def _rights(record: Record, document_id: str, metadata: Mapping[str, Any]) -> tuple[str, Acl]:
     place = f"{record.place}: document {document_id!r}"
     tenant = metadata.get("tenant") or ""
-    public = metadata.get("public")
     if not isinstance(tenant, str):
         raise RagLabError(f"{place}, field tenant: {tenant!r} is not a name")
+    acl = _acl(metadata, place)
+    return (tenant, acl) if tenant else ("", Acl())
+
+
+def _acl(fields: Mapping[str, Any], place: str) -> Acl:
+    """The readers: `public` or `groups`, or those of a `policy`."""
+    public, policy = fields.get("public"), fields.get("policy")
     if public is not None and not isinstance(public, bool):
         raise RagLabError(f"{place}, field public: {public!r} is neither true nor false")
-    groups = _groups(metadata.get("groups"), place)
-    return (tenant, Acl(bool(public), groups)) if tenant else ("", Acl())
+    if policy is not None and (not isinstance(policy, str) or not policy):
+        raise RagLabError(f"{place}, field policy: {policy!r} is not the id of a policy")
+    groups = _groups(fields.get("groups"), place)
+    if policy and (public or groups):
+        raise RagLabError(f"{place}, field policy: a policy names the readers by itself; leave out public and groups")
+    return Acl(bool(public), groups, policy or "")
+
+
+def _sections(given: Any, text: str, nuls: Sequence[int], settings: Settings, place: str) -> tuple[SectionRights, ...]:
+    """Rights of sections, each named by a `span` of the text or by a `heading`, which stands for its whole section.
+
+    A section without readers admits nobody.
+    """
+    if given is None:
+        return ()
+    if not isinstance(given, list) or not all(isinstance(entry, Mapping) for entry in given):
+        raise RagLabError(f"{place}, field sections: {given!r} is not a list like [{{heading: Pay, groups: [hr]}}]")
+    found = []
+    for number, entry in enumerate(given, 1):
+        where = f"{place}, field sections[{number}]"
+        if unknown := [key for key in entry if key not in SECTION_KEYS]:
+            raise RagLabError(f"{where}.{unknown[0]}: unknown; remove it (known are {', '.join(SECTION_KEYS)})")
+        begin = parse_instant(entry.get("valid_from"), settings.zone, f"{where}.valid_from")
+        end = parse_instant(entry.get("valid_until"), settings.zone, f"{where}.valid_until", "until")
+        acl = _acl(entry, where)
+        found += [SectionRights(span, acl, begin, end) for span in _section_spans(entry, text, nuls, where)]
+    return tuple(found)
+
+
+def _section_spans(entry: Mapping[str, Any], text: str, nuls: Sequence[int], place: str) -> list[Span]:
+    """The span, or every heading line with that text: the right of a heading is that of its section."""
+    span, heading = entry.get("span"), entry.get("heading")
+    if isinstance(heading, str) and heading.strip() and span is None:
+        title = " ".join(heading.split())
+        lines = [line.span() for line in _HEADING.finditer(text) if " ".join(line["title"].split()) == title]
+        if not lines:
+            raise RagLabError(f"{place}.heading: the document has no line like '# {title}'; correct one of them")
+        return lines
+    if heading is not None or not isinstance(span, list) or [type(edge) for edge in span] != [int, int]:
+        raise RagLabError(f"{place}: give either a heading, or a span of two offsets like [0, 120]")
+    start, end = (edge - sum(nul < edge for nul in nuls) for edge in span)
+    if not 0 <= start < end <= len(text):
+        raise RagLabError(f"{place}.span: {span!r} does not lie in the text of {len(text)} characters")
+    return [(start, end)]
 
 
 def _groups(value: Any, place: str) -> tuple[str, ...]:

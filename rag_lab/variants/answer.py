@@ -118,11 +118,11 @@ class Generate(Stage):
         )
         done: list[Completion] = []
         for number, part in enumerate(batches(batch.size, SLICE)):
-            kept = batch.store.read("stages", key, f"part-{number}.json")
+            kept = batch.kept(key, f"part-{number}.json")
             if kept is None:
                 made = _generate(batch, contexts, plan["output_tokens"], affordable, range(part.start, part.stop))
                 if not any(isinstance(completion.outcome, Failure) for completion in made):
-                    batch.store.write("stages", key, f"part-{number}.json", records.dumps(made))
+                    batch.keep(key, f"part-{number}.json", records.dumps(made))
             else:
                 made = list(records.loads(kept))
             done.extend(made)

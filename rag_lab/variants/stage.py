@@ -7,9 +7,11 @@ of several variants run once and their output is kept on disk), and applies (boo
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import astuple, dataclass, field, replace
 from enum import IntEnum
+from functools import cached_property
 from typing import Any, ClassVar, TypeAlias, TypeVar
 
 import numpy as np
@@ -18,7 +20,7 @@ from pydantic import BaseModel, ConfigDict
 
 from rag_lab.budgets import Ledger, Prices
 from rag_lab.contracts import (
-    Candidate,
+    CacheUse,
     Completion,
     Context,
     Encoder,
@@ -32,10 +34,12 @@ from rag_lab.contracts import (
     StageTiming,
     Trace,
 )
+from rag_lab.corpus.policies import PolicyBook
 from rag_lab.corpus.rights import Scopes
 from rag_lab.corpus.snapshot import Snapshot
-from rag_lab.retrieval.encoders import Embeddings
-from rag_lab.store import Store
+from rag_lab.provenance import RESULT_CODE, code_digest
+from rag_lab.store import Store, digest
+from rag_lab.variants.query_vectors import QueryVectors
 
 Payload: TypeAlias = Ranking | tuple[Context, ...] | tuple[Completion, ...]
 Plan: TypeAlias = Mapping[str, npt.NDArray[Any]]
@@ -46,27 +50,60 @@ LARGEST = 10**9  # the most of anything that a setting may ask for: it has to fi
 class Batch:
     """What all variants of a run share: the same questions, snapshot, rights, encoder and generator.
 
-    gold: for each request the rows that hold its gold evidence. key: a digest of the requests (query, principal, time,
-    scope, policy version) and the snapshot.
+    gold: for each request the rows that hold its gold evidence. scopes: what `snapshot` and `book` let each one read.
     """
 
     requests: Sequence[Request]
     gold: Sequence[IntArray]
     snapshot: Snapshot
+    book: PolicyBook
     scopes: Scopes
     generator: Generator
     generates: bool
     prices: Prices
     store: Store
-    key: str
     encoder: Callable[[], Encoder]
-    query_vectors: Callable[[], tuple[Embeddings, FloatArray]]
+    query_vectors: Callable[[], QueryVectors]
     progress: Callable[[str, int, int], None]
 
     @property
     def size(self) -> int:
         """Number of questions."""
         return len(self.requests)
+
+    @cached_property
+    def key(self) -> str:
+        """A digest of what decides every output: snapshot, requests with tenant and rights, policies, denials, code."""
+        asked = [
+            [repr(sorted(value)) if isinstance(value, frozenset) else repr(value) for value in astuple(request)]
+            for request in self.requests
+        ]
+        denied = sorted(self.scopes.denied)
+        return digest(self.snapshot.id, asked, self.scopes.policies, denied, code_digest(RESULT_CODE))
+
+    def holds(self) -> bool:
+        """Whether the scopes leave out every document that is denied by now."""
+        return self.snapshot.denied() <= self.scopes.denied
+
+    def current(self) -> Batch:
+        """The batch with scopes that hold: itself unless one of its documents was denied meanwhile."""
+        return self if self.holds() else replace(self, scopes=self.snapshot.scopes(self.requests, self.book))
+
+    @contextmanager
+    def handing_out(self) -> Iterator[bool]:
+        """Whether the scopes still hold; if they do, nothing in them is denied before the block ends."""
+        with self.snapshot.reading() as denied:
+            yield denied <= self.scopes.denied
+
+    def kept(self, key: str, name: str) -> bytes | None:
+        """A file of a stage's output, None where it is not in the store."""
+        return self.store.read("stages", f"{self.snapshot.id}/{key}", name)
+
+    def keep(self, key: str, name: str, data: bytes) -> None:
+        """Keep a file of a stage's output, unless it may hold what was denied and perhaps purged meanwhile."""
+        with self.handing_out() as holds:
+            if holds:
+                self.store.write("stages", f"{self.snapshot.id}/{key}", name, data)
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,12 +117,16 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """One executed stage: its output's key, its times, and whether it was computed now, read back, or shared."""
+    """One executed stage: its output's key, its times, and whether it was read back from the store.
+
+    vectors_cached: whether the query vectors that it needed were read back, None for a stage that needed none.
+    """
 
     stage: str
     key: str
     ms: FloatArray
     cached: bool
+    vectors_cached: bool | None = None
 
 
 @dataclass(eq=False)
@@ -125,38 +166,24 @@ class State:
 
 def trace(state: State, question: int) -> Trace:
     """How one question went through the variant: times, curtailments, what it used, and what it used too much of."""
-    timings = tuple(StageTiming(ran.stage, float(ran.ms[question]), ran.cached) for ran in state.ran)
-    over = tuple(resource for resource, flags in state.ledger.over().items() if flags[question])
-    curtailed = tuple(state.ledger.curtailments[question])
-    return Trace(state.batch.requests[question].request_id, timings, curtailed, over, state.ledger.usage(question))
+    return Trace(
+        state.batch.requests[question].request_id,
+        tuple(StageTiming(ran.stage, float(ran.ms[question]), ran.cached) for ran in state.ran),
+        tuple(state.ledger.curtailments[question]),
+        tuple(resource for resource, flags in state.ledger.over().items() if flags[question]),
+        state.ledger.usage(question),
+        cache_use(state.ran),
+    )
 
 
-def candidates(state: State, question: int, depth: int = 10) -> tuple[Candidate, ...]:
-    """The best candidates of one question as records, with the rank and score that each channel gave them.
-
-    A fused ranking gives one record for each channel that contributed; its own score is `fused_score`.
-    """
-    ranking = state.ranking
-    if ranking is None:
-        return ()
-    found = []
-    first = int(ranking.offsets[question])
-    for place, row in enumerate(ranking.of(question)[:depth].tolist(), first):
-        for channel, own in state.channels.items():
-            mine = np.flatnonzero((own.query == question) & (own.chunk == row))
-            if len(mine):
-                found.append(
-                    Candidate(
-                        chunk=state.batch.snapshot.chunk(row),
-                        channel=channel,
-                        raw_rank=int(own.rank[mine[0]]),
-                        raw_score=float(own.score[mine[0]]),
-                        fused_score=float(ranking.score[place]) if state.fused is not None else None,
-                        rerank_score=None,
-                        snapshot=state.batch.snapshot.id,
-                    )
-                )
-    return tuple(found)
+def cache_use(executed: Iterable[Ran]) -> tuple[CacheUse, ...]:
+    """What these stages found in the store: query vectors, outputs up to the context, answers."""
+    found: dict[str, list[bool]] = {}
+    for ran in executed:
+        if ran.vectors_cached is not None:
+            found.setdefault("query", []).append(ran.vectors_cached)
+        found.setdefault("answer" if STAGES[ran.stage].step is Step.GENERATE else "retrieval", []).append(ran.cached)
+    return tuple(CacheUse(name, sum(hits), len(hits) - sum(hits)) for name, hits in found.items())
 
 
 class Step(IntEnum):

@@ -14,11 +14,13 @@ import pytest
 from rag_lab.budgets import Prices
 from rag_lab.contracts import Acl, Document, Principal, Request
 from rag_lab.corpus.chunking import Whole
+from rag_lab.corpus.policies import NO_BOOK, PolicyBook
 from rag_lab.corpus.publishing import publish
 from rag_lab.corpus.snapshot import Snapshot
 from rag_lab.generation.extractive import ExtractiveReader
 from rag_lab.retrieval.encoders import embed_queries
-from rag_lab.store import Store, digest
+from rag_lab.store import Store
+from rag_lab.variants.query_vectors import QueryVectors
 from rag_lab.variants.stage import Batch
 
 WORDS = ["pump", "valve", "sensor", "lamp", "wheel", "axle", "brake", "cable"]
@@ -56,7 +58,13 @@ class House:
     snapshot: Snapshot
     encoder: Any
 
-    def batch(self, requests: Sequence[Request], store: Store, gold: Sequence[Sequence[int]] | None = None) -> Batch:
+    def batch(
+        self,
+        requests: Sequence[Request],
+        store: Store,
+        gold: Sequence[Sequence[int]] | None = None,
+        book: PolicyBook = NO_BOOK,
+    ) -> Batch:
         """A batch of requests, with the extractive reader as generator."""
         queries = [request.query for request in requests]
         vectors = embed_queries(self.encoder, queries)
@@ -64,14 +72,14 @@ class House:
             requests=list(requests),
             gold=[np.array(rows, dtype=np.int32) for rows in gold or [[] for _ in requests]],
             snapshot=self.snapshot,
-            scopes=self.snapshot.scopes(requests),
+            book=book,
+            scopes=self.snapshot.scopes(requests, book),
             generator=ExtractiveReader(),
             generates=True,
             prices=Prices.load(),
             store=store,
-            key=digest(self.snapshot.id, [repr(request) for request in requests]),
             encoder=lambda: self.encoder,
-            query_vectors=lambda: (vectors, np.full(len(requests), 0.25)),
+            query_vectors=lambda: QueryVectors(vectors, np.full(len(requests), 0.25)),
             progress=lambda stage, done, total: None,
         )
 
@@ -86,6 +94,7 @@ def house(tmp_path_factory: pytest.TempPathFactory, hash_encoder: Any) -> House:
         analyzer="en",
         encoder=hash_encoder,
         factories=["Flat", "HNSW8"],
+        corpus="house",
     )
     return House(documents, snapshot, hash_encoder)
 

@@ -7,7 +7,8 @@ from rag_lab.budgets import Budget
 from rag_lab.contracts import Abstention, Failure, Principal, RagLabError, Ranking
 from rag_lab.variants import load_variant
 from rag_lab.variants.execute import Memory, dump_output, load_output, run_variant
-from rag_lab.variants.stage import Output, candidates, trace
+from rag_lab.variants.handing_out import candidates
+from rag_lab.variants.stage import Output, trace
 
 
 def test_equal_stages_run_once_and_are_read_the_next_time(house, ask, store) -> None:

@@ -1,0 +1,44 @@
+"""Vectors of questions, kept in the store: the same questions to the same encoder are encoded once.
+
+What is kept is the batch, and not the question, because a model may give a text slightly other numbers in other
+company, and figures must not depend on which questions were asked before.
+"""
+
+from __future__ import annotations
+
+import io
+import time
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from rag_lab.contracts import Encoder, FloatArray
+from rag_lab.retrieval.encoders import Embeddings, embed_queries
+from rag_lab.store import Store, digest
+
+
+class QueryVectors(NamedTuple):
+    """Vectors of a batch; ``ms [n]``: each question's share of the time when they were made; `cached`: read back."""
+
+    vectors: Embeddings
+    ms: FloatArray
+    cached: bool = False
+
+
+def query_vectors(store: Store, encoder: Encoder, queries: Sequence[str]) -> QueryVectors:
+    """Encode questions, or read the vectors that this version of the encoder once gave the same batch."""
+    key = digest(encoder.name, encoder.version, encoder.dimension, list(queries))
+    kept = store.read("queries", key, "vectors.npz")
+    if kept is not None:
+        with np.load(io.BytesIO(kept), allow_pickle=False) as arrays:
+            found = Embeddings(arrays["vectors"], encoder.name, encoder.version)
+            return QueryVectors(found, arrays["ms"], True)
+    encoder.encode_queries(queries[:1])  # loading the model is not part of any question's time
+    started = time.perf_counter()
+    made = embed_queries(encoder, queries)
+    ms = np.full(len(queries), (time.perf_counter() - started) * 1000 / max(1, len(queries)))
+    buffer = io.BytesIO()
+    np.savez(buffer, vectors=made.vectors, ms=ms)
+    store.write("queries", key, "vectors.npz", buffer.getvalue())
+    return QueryVectors(made, ms)
