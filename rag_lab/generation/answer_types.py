@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Literal, TypeAlias
 
-from rag_lab.generation.terms import HAN, number, stem
+from rag_lab.generation.terms import HAN, NUMBER_WORDS, number, stem
 
 AnswerType: TypeAlias = Literal["number", "date", "person", "place", "reason", "code"]
 
@@ -69,8 +69,18 @@ _SENTENCE: Mapping[AnswerType, re.Pattern[str]] = {
     "code": re.compile(r"`[^`]+`|\b[A-Z]{2,}[-_]?\d+|\b\w+[_-]\w*\d|\b\w+_\w+|--\w|\b\d{3,}\b|[\w/]+\(\)"),
 }
 _CAPITAL = re.compile(r"(?<!^)(?<![.!?]\s)\b[A-Z][\w’'-]+")
+# "One" is a pronoun too often.
+_WORDS = re.compile(rf"\b(?:{'|'.join(word for word in NUMBER_WORDS if word not in ('zero', 'one'))})\b", re.IGNORECASE)
+_FAMILIES = {
+    "money": "$ € £ ¥ usd eur gbp cny rmb dollar euro pound yuan 元 块 镑",
+    "time": "second minut hour day week month year 秒 分钟 小时 天 日 工作日 周 个月 年",
+}
+_FAMILY = {unit: family for family, units in _FAMILIES.items() for unit in units.split()}
+_TITLES = frozenset(("mr", "mrs", "ms", "dr", "prof", "sir", "madam"))
+_CLOCK = re.compile(r"(?<![\d:：])(?:[01]?\d|2[0-4])[:：][0-5]\d(?:[:：][0-5]\d)?(?![\d:：])")
 _QUANTITY = re.compile(
-    rf"(?P<currency>[$€£¥])?\s?(?P<value>\d+(?:[.,]\d+)*)\s?(?P<scale>%|million\b|billion\b|[万亿])?\s?(?P<unit>[^\W\d_{HAN}]+|[{HAN}])?"
+    rf"(?P<currency>[$€£¥])?\s?(?P<value>\d+(?:[.,]\d+)*)\s?(?P<scale>%|million\b|billion\b|[万亿])?\s?"
+    rf"(?P<unit>[^\W\d_{HAN}]+|个月|个?(?:小时|工作日)|分钟|[{HAN}])?"
 )
 
 
@@ -104,14 +114,27 @@ def fit(kind: AnswerType | None, question: str, sentence: str) -> float:
 
 
 def quantities(text: str) -> dict[str, frozenset[str]]:
-    """Values that `text` names, by unit: ``{"€": {"500"}, "day": {"3"}}``. Numbers without a unit are left out."""
+    """Values that `text` names, by unit: ``{"€": {"500"}, "day": {"3"}, ":": {"9:00"}}``; ``":"`` is the clock's.
+
+    Number words count as numbers; numbers without a unit are left out.
+    """
     found: dict[str, set[str]] = {}
+    if times := {time.replace("：", ":").removeprefix("0") for time in _CLOCK.findall(text)}:
+        found[":"] = times
+    text = _WORDS.sub(lambda word: NUMBER_WORDS[word[0].lower()], _CLOCK.sub(" ", text))
     for match in _QUANTITY.finditer(text):
         unit = match["currency"] or (match["scale"] == "%" and "%") or (match["unit"] and stem(match["unit"].lower()))
         if unit:
+            unit = unit if unit == "个月" else unit.removeprefix("个") or unit
             value = number(match["value"]) + (match["scale"] or "").replace("%", "")
             found.setdefault(unit, set()).add(value)
     return {unit: frozenset(values) for unit, values in found.items()}
+
+
+def comparable(one: str, other: str) -> bool:
+    """Whether two texts name values of one unit, or of units of one family: money, or lengths of time."""
+    left, right = ({_FAMILY.get(unit, unit) for unit in quantities(text)} for text in (one, other))
+    return not left.isdisjoint(right)
 
 
 def differ(one: str, other: str) -> bool:
@@ -119,3 +142,17 @@ def differ(one: str, other: str) -> bool:
     left, right = quantities(one), quantities(other)
     shared = left.keys() & right.keys()
     return bool(shared) and all(left[unit].isdisjoint(right[unit]) for unit in shared)
+
+
+def contradict(question: str, one: str, other: str) -> bool:
+    """Whether two sentences give different answers of the kind that `question` asks for, as far as that can be told.
+
+    Numbers and dates differ by their values, persons by the capitalised words that the question does not hold. Places,
+    reasons and codes can be given in too many ways, and Chinese names have no capitals.
+    """
+    kind = answer_type(question)
+    if kind == "person":
+        asked = question.lower()
+        left, right = ({n for n in _capitals(text) - _TITLES if n not in asked} for text in (one, other))
+        return bool(left) and bool(right) and left.isdisjoint(right)
+    return kind in (None, "number", "date") and differ(one, other)

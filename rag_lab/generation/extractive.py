@@ -30,7 +30,7 @@ from rag_lab.contracts import (
     Request,
     Source,
 )
-from rag_lab.generation.answer_types import answer_type, differ, fit, quantities
+from rag_lab.generation.answer_types import answer_type, comparable, contradict, fit, quantities
 from rag_lab.generation.coming import NOT_YET, only_coming
 from rag_lab.generation.dates import announces, mentioned_dates
 from rag_lab.generation.prompts import PROMPT_VERSION, block, language
@@ -62,8 +62,9 @@ class ExtractiveReader:
     not in force itself never answers, not even when the question asks ahead. Where nothing else supports the question,
     the reader abstains and tells what is coming (see `coming`).
 
-    Of two sentences that answer the same question (`_rivals`), the one whose passage has the lower precedence answers,
-    however much more alike the other one and the question are, and the other is not cited. When a sentence of equal
+    Of two sentences that answer the same question (`_rivals`: they speak of the same subject and give a comparable
+    value), the one whose passage has the lower precedence answers, however much more alike the other one and the
+    question are, and the other is not cited. When a sentence of equal
     precedence in another document, supported nearly as well, gives another value, it is added as a further claim,
     whichever was published later, so that a conflict stays visible; where there is no room for both, the reader
     abstains as *conflicting* and cites both.
@@ -247,14 +248,14 @@ def _rivals(request: Request, context: Context, support: Support, one: int, othe
     """Whether `other` answers what `one` answers, in agreement or not.
 
     Both speak of the same subject; where the question asks for a number or a date and `one` names values, `other` names
-    one of the same unit, however little it is supported; else it is supported nearly as well or names another value.
+    one that can be compared, however little it is supported; else it is supported nearly as well or contradicts.
     """
     if not _same_subject(request, context, support, one, other):
         return False
-    first, second = quantities(support.texts[one]), quantities(support.texts[other])
-    if first and answer_type(request.query) in ("number", "date"):
-        return not first.keys().isdisjoint(second)
-    return _nearly_as_well(support, one, other) or differ(support.texts[one], support.texts[other])
+    values = support.texts[one], support.texts[other]
+    if quantities(values[0]) and answer_type(request.query) in ("number", "date"):
+        return comparable(*values)
+    return _nearly_as_well(support, one, other) or contradict(request.query, *values)
 
 
 def _same_subject(request: Request, context: Context, support: Support, one: int, other: int) -> bool:
@@ -282,8 +283,6 @@ def _conflicting(
     request: Request, context: Context, support: Support, main: int, candidates: Sequence[int]
 ) -> int | None:
     """The best sentence of equal precedence in another document that gives another value, supported nearly as well."""
-    if answer_type(request.query) not in (None, "number", "date"):
-        return None
     document = context.passages[support.passage[main]].document_id
     for i in candidates:
         elsewhere = context.passages[support.passage[i]].document_id != document
@@ -292,7 +291,7 @@ def _conflicting(
             elsewhere
             and equal
             and _nearly_as_well(support, main, i)
-            and differ(support.texts[main], support.texts[i])
+            and contradict(request.query, support.texts[main], support.texts[i])
             and _same_subject(request, context, support, main, i)
         ):
             return i

@@ -46,7 +46,7 @@ zero one two three four five six seven eight nine ten eleven twelve thirteen fou
 eighteen nineteen twenty
 """
 _TENS = "thirty forty fifty sixty seventy eighty ninety"
-_NUMBER_WORDS = {word: str(value) for value, word in enumerate(_CARDINALS.split())} | {
+NUMBER_WORDS = {word: str(value) for value, word in enumerate(_CARDINALS.split())} | {
     word: str(value) for word, value in zip(_TENS.split(), range(30, 100, 10), strict=True)
 }
 
@@ -126,7 +126,7 @@ def terms(text: str) -> tuple[str, ...]:
         else:
             word = _POSSESSIVE.sub("", word)
             if word and word not in STOPWORDS:
-                found[_NUMBER_WORDS.get(word) or stem(word)] = None
+                found[NUMBER_WORDS.get(word) or stem(word)] = None
     return tuple(found)
 
 

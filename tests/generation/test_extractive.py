@@ -27,7 +27,7 @@ from rag_lab.contracts import (
     Request,
     Span,
 )
-from rag_lab.generation.answer_types import answer_type, differ, fit, quantities
+from rag_lab.generation.answer_types import answer_type, comparable, differ, fit, quantities
 from rag_lab.generation.calibration import calibrate
 from rag_lab.generation.extractive import ExtractiveReader
 from rag_lab.generation.support import background_idf, measure
@@ -266,6 +266,16 @@ def test_a_conflict_stays_visible() -> None:
     assert len(answer("How much is the visitor badge fee?", one, same).claims) == 1
 
 
+def test_a_conflict_of_names_stays_visible() -> None:
+    one = passage("The visitor badge is signed by Mr Okafor.", 1, "a")
+    other = passage("The visitor badge is signed by Ms Marlow.", 2, "b")
+    got = answer("Who signs the visitor badge?", one, other)
+    assert [c.text for c in got.claims] == [one.text, other.text]
+    same = passage("At noon the visitor badge is signed by Dr Okafor.", 2, "b")
+    assert len(answer("Who signs the visitor badge?", one, same).claims) == 1
+    assert len(answer("Why is the visitor badge signed by anybody?", one, other).claims) == 1
+
+
 def test_the_later_publication_does_not_settle_a_conflict() -> None:
     old = replace(passage("The visitor badge fee is 20 EUR.", 1, "a"), published_at=datetime(2020, 1, 1, tzinfo=UTC))
     new = replace(passage("The visitor badge fee is 25 EUR.", 2, "b"), published_at=datetime(2026, 9, 1, tzinfo=UTC))
@@ -305,6 +315,19 @@ def test_the_lower_precedence_answers_however_alike_the_other_is(
     got = answer(BADGE, *context)
     assert got.text == BADGE_POLICY
     assert [source.document_id for claim in got.claims for source in claim.sources] == ["strong"]
+
+
+@pytest.mark.parametrize(
+    ("query", "article", "policy"),
+    [
+        (BADGE, "The visitor badge fee is 20 EUR.", "For a visitor the badge costs €25."),
+        ("How many years is the warranty?", "The warranty is 24 months.", "A warranty of three years is given."),
+        ("When does the counter close?", "The counter does close at 17:00.", "We close each counter at 18:00."),
+    ],
+)
+def test_values_in_other_units_and_words_are_compared(query: str, article: str, policy: str) -> None:
+    weak = replace(passage(article, 1, "article"), precedence=4)
+    assert [c.text for c in answer(query, weak, passage(policy, 2, "policy")).claims] == [policy]
 
 
 def test_precedence_decides_in_chinese_tables_too() -> None:
@@ -476,9 +499,23 @@ def test_whether_a_sentence_names_the_kind() -> None:
 def test_values_by_unit() -> None:
     assert quantities("€1,200 or 5% of 3 days") == {"€": {"1200"}, "%": {"5"}, "day": {"3"}}
     assert quantities("每天500元") == {"元": {"500"}}
+    assert quantities("09:00 to 17：30 on 2 days or at 1:02:03") == {":": {"9:00", "17:30", "1:02:03"}, "day": {"2"}}
     assert differ("20 EUR", "25 EUR")
     assert not differ("20 EUR", "20 EUR and 3 days")
     assert not differ("20 EUR", "3 days")
+    assert quantities("三年 12 个月 3 个小时 2 个 6 个工作日 9月") == {
+        "个月": {"12"},
+        "小时": {"3"},
+        "个": {"2"},
+        "工作日": {"6"},
+        "月": {"9"},
+    }
+    assert quantities("Two years, three for one") == {"year": {"2"}, "for": {"3"}}
+    assert comparable("25 EUR", "a fee of €20")
+    assert comparable("24 months", "two years")
+    assert comparable("12 个月", "1 年")
+    assert not comparable("24 months", "20 EUR")
+    assert differ("closes at 17:00 on Friday", "closes at 18:00 on Friday")
 
 
 # --- on real questions ----------------------------------------------------------------------------------------------
