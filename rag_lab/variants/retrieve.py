@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -61,7 +62,7 @@ class Bm25(Channel):
         table = batch.snapshot.chunks
         keys = [rights.key for rights in table.classes]
         allowed = [[keys[i] for i in np.flatnonzero(scope.classes).tolist()] for scope in scopes.scopes]
-        lists = [_documents(scope, table) for scope in scopes.scopes]
+        lists = _documents(scopes.scopes, table)
         found = batch.snapshot.bm25.search(
             [request.query for request in batch.requests],
             plan["depth"],
@@ -74,15 +75,22 @@ class Bm25(Channel):
         return Output(check_scope(batch, found.ranking(self.name)), found.ms)
 
 
-def _documents(scope: Scope, table: ChunkTable) -> tuple[list[str] | None, list[str] | None]:
-    """The documents that a scope is limited to, or those that it withholds although their rights classes permit them,
-    whichever are fewer; None where that says nothing."""
-    if not scope.narrowed:
-        return None, None
-    ids = np.asarray(table.document_id, dtype=object)
-    permitted = scope.classes[table.rights]
-    only, without = np.unique(ids[permitted & scope.rows]), np.unique(ids[permitted & ~scope.rows])
-    return (only.tolist(), None) if len(only) < len(without) else (None, without.tolist())
+def _documents(scopes: Sequence[Scope], table: ChunkTable) -> list[tuple[list[str] | None, list[str] | None]]:
+    """For each scope the documents that it is limited to, or those that it withholds although their rights classes
+    permit them, whichever are fewer; None where that says nothing."""
+    names = np.array(list(table.documents), dtype=object)
+    starts = np.array([rows.start for rows in table.documents.values()], dtype=np.intp)
+    lists: list[tuple[list[str] | None, list[str] | None]] = []
+    for scope in scopes:
+        only = without = None
+        if scope.narrowed:
+            permitted = scope.classes[table.rights]
+            shown, withheld = (
+                names[np.logical_or.reduceat(permitted & rows, starts)] for rows in (scope.rows, ~scope.rows)
+            )
+            only, without = (shown.tolist(), None) if len(shown) < len(withheld) else (None, withheld.tolist())
+        lists.append((only, without))
+    return lists
 
 
 @register
