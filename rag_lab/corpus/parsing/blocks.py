@@ -29,7 +29,10 @@ class Cell:
 
 @dataclass(slots=True)
 class Draft:
-    """A block: lines of runs, or for a table rows of cells of which the first `headers` name the columns."""
+    """A block: lines of runs, or for a table rows of cells of which the first `headers` name the columns.
+
+    `added`: the parser itself says it, the original does not.
+    """
 
     kind: BlockKind
     lines: list[list[Run]] = field(default_factory=list)
@@ -37,16 +40,20 @@ class Draft:
     page: int = 0
     rows: list[list[Cell]] = field(default_factory=list)
     headers: int = 0
+    added: bool = False
 
 
-def write(original: str, drafts: Sequence[Draft]) -> Layer:
+def write(original: str, drafts: Sequence[Draft], *, sections_end_with_page: bool = False) -> Layer:
     """All blocks with the path of headings above each, an empty line between two of them."""
     builder = LayerBuilder(original)
     headings: list[tuple[int, str]] = []
-    gap = ""
+    gap, page = "", 0
     for draft in drafts:
-        if not _has_text(draft, original):
+        if not draft.added and not _has_text(draft, original):
             continue
+        if sections_end_with_page and draft.page != page:
+            headings.clear()
+        page = draft.page
         builder.insert(gap)
         gap = "\n\n"
         start = builder.position
