@@ -1,8 +1,9 @@
 """HTML as a reader sees it.
 
-Out stay: what a browser never shows (scripts, style sheets, templates, `noscript`, graphics, form fields), what the page
-hides (see `html_elements` and `html_styles`), navigation (`nav`, `aside`, header and footer of the page, by role too) and
-cookie banners. An `h1` in the page's header stays, and an `aside` that calls itself a note. Contents of `details` stay.
+Out stay: what a browser never shows (scripts, style sheets, templates, `noscript`, graphics, form fields), what the
+page hides (see `html_elements` and `html_styles`), navigation (`nav`, `aside`, header and footer of the page, by role
+too) and cookie banners. An `h1` in the page's header stays, and an `aside` that calls itself a note. Contents of
+`details` stay.
 
 A list, a quotation and a table are one block each; a list item starts with "- " or its number, a table row is written
 "| a | b |" and its header row is the block's `lead`. A cell that spans rows is repeated in each, one that spans columns
@@ -43,8 +44,10 @@ _CONTENT = frozenset({"main", "article"})
 _FURNITURE = frozenset({"nav", "header", "footer", "aside"})
 _PERMALINKS = frozenset({"headerlink", "anchor-link"})
 _META_NAMES = frozenset(
-    "author description keywords date article:published_time article:modified_time "
-    "dc.creator dc.date dcterms.date dcterms.created dcterms.modified".split()
+    (
+        *("author", "description", "keywords", "date", "article:published_time", "article:modified_time"),
+        *("dc.creator", "dc.date", "dcterms.date", "dcterms.created", "dcterms.modified"),
+    )
 )
 
 

@@ -58,7 +58,7 @@ _IMPLIED: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "td": (("td", "th", "caption"), ("table", "template")),
     "th": (("td", "th", "caption"), ("table", "template")),
     "tr": (("td", "th", "tr", "caption"), ("table", "template")),
-    **{part: (_TABLE_PARTS, ("table", "template")) for part in ("thead", "tbody", "tfoot", "caption", "colgroup")},
+    **dict.fromkeys(("thead", "tbody", "tfoot", "caption", "colgroup"), (_TABLE_PARTS, ("table", "template"))),
     "rt": (("rt", "rp"), ("ruby",)),
     "rp": (("rt", "rp"), ("ruby",)),
     "a": (("a",), _SCOPE),

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from rag_lab.contracts import Span
 from rag_lab.corpus.parsing.html_elements import Element
-from rag_lab.corpus.parsing.layer import LayerBuilder, clean
+from rag_lab.corpus.parsing.layer import LayerBuilder
 
 _MOST_COLUMNS = 200
 _LONGEST_REPEATED = 100
