@@ -1,16 +1,16 @@
 from __future__ import annotations
 
-import json
 import multiprocessing
 import os
 import signal
+import tempfile
 import time
 from pathlib import Path
 
 import pytest
 
 from rag_lab.contracts import RagLabError
-from rag_lab.store import Store, digest, home, manifest, verify, write_atomically
+from rag_lab.store import Store, digest, home, manifest, sweep, verify, write_atomically
 
 
 def fill(folder: Path) -> dict[str, int]:
@@ -68,33 +68,106 @@ def test_an_atomic_write_replaces_or_keeps(tmp_path: Path) -> None:
     assert [p.name for p in path.parent.iterdir()] == ["file"]
 
 
-def publish_slowly(root: str) -> None:
-    def slow(at: Path) -> dict[str, int]:
-        for number in range(200):
-            (at / f"{number}.bin").write_bytes(os.urandom(2000))
-            time.sleep(0.001)
-        return {}
+def publish_again_and_again(root: str) -> None:
+    """Entries of three files each, and small files beside them, until killed."""
+    store = Store(Path(root))
+    for number in range(1_000_000):
+        store.publish("parts", f"k{number}", three_files)
+        store.write("stages", f"k{number}", "output.bin", b"y" * 999)
+        if number % 3 == 2:
+            store.remove("parts", f"k{number - 1}")
 
-    Store(Path(root)).publish("parts", "k", slow)
+
+def three_files(folder: Path) -> None:
+    for number in range(3):
+        (folder / f"{number}.bin").write_bytes(b"x" * 999)
+
+
+def killed_after(pause: float, root: Path) -> None:
+    """Let the writer work for `pause` seconds from when its first entry is there."""
+    process = multiprocessing.get_context("forkserver").Process(target=publish_again_and_again, args=(str(root),))
+    process.start()
+    while not (root / "parts" / "k0").exists():
+        time.sleep(0.001)
+    time.sleep(pause)
+    assert process.pid is not None
+    os.kill(process.pid, signal.SIGKILL)
+    process.join()
 
 
 @pytest.mark.slow
-def test_a_killed_publisher_leaves_the_old_state_or_the_new(tmp_path: Path) -> None:
-    context = multiprocessing.get_context("spawn")
-    for pause in (0.4, 0.5, 0.6, 0.7, 0.9):
-        process = context.Process(target=publish_slowly, args=(str(tmp_path),))
-        process.start()
-        time.sleep(pause)
-        if process.pid is not None:
-            os.kill(process.pid, signal.SIGKILL)
-        process.join()
-        target = Store(tmp_path).path("parts", "k")
-        if target.exists():
-            verify(target)
-            break
-    publish_slowly(str(tmp_path))
-    verify(Store(tmp_path).path("parts", "k"))
-    assert len(json.loads((tmp_path / "parts" / "k" / "manifest.json").read_text())["files"]) == 200
+def test_a_killed_writer_leaves_whole_entries_and_the_next_one_cleans_up(tmp_path: Path) -> None:
+    for turn in range(16):
+        root = tmp_path / str(turn)
+        killed_after(turn * 0.0037, root)
+        store = Store(root)
+        for key in store.entries("parts"):
+            assert store.intact("parts", key)
+            assert len(list(store.path("parts", key).glob("*.bin"))) == 3
+        for folder in root.glob("stages/*"):
+            assert store.read("stages", folder.name, "output.bin") in (b"y" * 999, None)
+        store.publish("parts", "next", fill)
+        assert not list(root.glob("parts/tmp-*"))
+        store.sweep()
+        assert not list(root.rglob("tmp-*"))
+
+
+def test_a_living_writer_is_left_alone(tmp_path: Path) -> None:
+    store, seen = Store(tmp_path), []
+
+    def nested(at: Path) -> dict[str, int]:
+        (tmp_path / "parts" / "tmp-dead").mkdir()
+        (tmp_path / "parts" / "tmp-file").write_text("left behind")
+        store.publish("parts", "other", fill)
+        store.sweep()
+        seen.extend(path.name for path in (tmp_path / "parts").glob("tmp-*"))
+        assert seen == [at.name]
+        return fill(at)
+
+    assert (store.publish("parts", "k", nested) / "a.txt").read_text() == "alpha"
+    assert store.entries("parts") == ["k", "other"]
+
+
+def test_a_folder_that_is_swept_before_it_is_locked_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = []
+
+    def swept(**options: object) -> str:
+        name = mkdtemp(**options)
+        if not made:
+            sweep(tmp_path / "parts")
+        made.append(name)
+        return name
+
+    mkdtemp = tempfile.mkdtemp
+    monkeypatch.setattr("rag_lab.store.tempfile.mkdtemp", swept)
+    verify(Store(tmp_path).publish("parts", "k", fill))
+    assert len(made) == 2
+
+
+def test_an_entry_is_removed_whole(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    assert not store.remove("parts", "k")
+    assert store.entries("parts") == []
+    for key in ("k", "l"):
+        store.publish("parts", key, fill)
+    assert store.remove("parts", "k")
+    assert not store.remove("parts", "k")
+    assert store.entries("parts") == ["l"]
+    assert [path.name for path in (tmp_path / "parts").iterdir()] == ["l"]
+
+
+def test_what_cannot_be_deleted_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Store(tmp_path)
+    store.publish("parts", "k", fill)
+    monkeypatch.setattr("rag_lab.store.shutil.rmtree", lambda *_, **__: None)
+    with pytest.raises(RagLabError, match=r"tmp-.*: could not be deleted; delete it by hand"):
+        store.remove("parts", "k")
+    assert store.entries("parts") == []
+    monkeypatch.undo()
+    store.sweep()
+    assert list((tmp_path / "parts").iterdir()) == []
 
 
 def test_a_digest_depends_on_values_alone() -> None:

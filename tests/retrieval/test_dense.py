@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from rag_lab.contracts import RagLabError
 from rag_lab.retrieval import ann, dense
-from rag_lab.retrieval.dense import DenseIndex, exact_search
+from rag_lab.retrieval.dense import DenseIndex, exact_search, match_rows, outdated
 from rag_lab.retrieval.encoders import Embeddings
 
 FACTORIES = ["Flat", "HNSW32", "IVF32,Flat", "IVF16,PQ2", "OPQ2,IVF8,PQ2", "SQ8"]
@@ -214,6 +214,81 @@ def test_breadth_grows_as_the_filter_gets_narrower():
     assert ann.default_breadth(hnsw, 100, 1.0) == 100
     ivf = ann.build(random_vectors(400), "IVF9,Flat", 0)
     assert [ann.default_breadth(ivf, 10, share) for share in (1.0, 0.5, 0.001)] == [3, 6, 9]
+
+
+# --- an index that is older than the vectors ------------------------------------------------------------------------
+
+
+def test_ids_are_matched_to_rows_by_text_each_to_one():
+    ids = np.array([[1, 1], [2, 2], [1, 1], [3, 3], [2, 9]])
+    rows = np.array([[2, 2], [4, 4], [1, 1], [2, 2], [2, 9]])
+    assert match_rows(ids, rows).tolist() == [2, 0, -1, -1, 4]
+    assert match_rows(rows, rows).tolist() == [0, 1, 2, 3, 4]
+    assert match_rows(ids, rows[:0]).tolist() == [-1] * 5
+    assert match_rows(ids[:0], rows).tolist() == []
+
+
+@given(st.lists(st.integers(0, 4), max_size=30), st.lists(st.integers(0, 4), max_size=30))
+def test_every_id_that_can_have_a_row_has_one(ids, rows):
+    keys = [np.array([[value, -value] for value in values], dtype=np.int64).reshape(-1, 2) for values in (ids, rows)]
+    found = match_rows(*keys)
+    used = found[found >= 0].tolist()
+    assert len(set(used)) == len(used)
+    assert all(rows[row] == value for value, row in zip(ids, found.tolist(), strict=True) if row >= 0)
+    assert len(used) == sum(min(ids.count(value), rows.count(value)) for value in set(ids))
+
+
+@pytest.mark.parametrize(
+    "row_of, rows, expected",
+    [
+        ([0, 1, 2, 3, 4], 5, False),
+        ([0, 1, 2, 3, -1], 4, False),
+        ([0, 1, 2, -1, -1], 3, True),
+        ([0, 1, 2, 3], 5, False),
+        ([0, 1, 2], 5, True),
+        ([], 0, False),
+        ([], 1, True),
+        ([-1], 0, True),
+    ],
+)
+def test_an_index_is_outdated_beyond_a_fifth(row_of, rows, expected):
+    assert outdated(np.array(row_of, dtype=np.intp), rows) is expected
+
+
+@pytest.mark.parametrize("factory", ["HNSW16", "IVF8,Flat", "IVF8,PQ4"])
+@pytest.mark.parametrize("filtered", [False, True])
+def test_dead_ids_never_come_back_and_new_rows_do(tmp_path, factory, filtered, no_exact_fallback):
+    old = random_vectors(1000)
+    DenseIndex.build(embeddings(old), factory).save(tmp_path)
+    # Rows: the old ones in reverse order without the first hundred, and 50 that the index does not know.
+    new = random_vectors(50, seed=5)
+    vectors = np.concatenate([old[:99:-1], new])
+    row_of = np.concatenate([np.full(100, -1), np.arange(900)[::-1]])
+    index = DenseIndex.load(tmp_path, vectors, row_of)
+    assert not index.exact
+    allowed = np.random.default_rng(1).random(950) < 0.5 if filtered else None
+    queries = embeddings(np.concatenate([new[:10], old[:10], random_vectors(30, seed=2)]))
+    hits = index.search(queries, 20, allowed, breadth=1000)
+    exact = index.exactly().search(queries, 20, allowed)
+    assert allowed is None or allowed[hits.ranking.chunk].all()
+    for query in range(50):
+        ours, theirs = hits.ranking.of(query), exact.ranking.of(query)
+        assert set(ours[ours >= 900]) >= set(theirs[theirs >= 900])
+        if factory != "IVF8,PQ4":
+            assert ours.tolist() == theirs.tolist()
+    assert (hits.ranking.rank == exact.ranking.rank).all()
+
+
+def test_a_filter_that_admits_only_new_rows(tmp_path, no_exact_fallback):
+    old = random_vectors(300)
+    DenseIndex.build(embeddings(old), "HNSW8").save(tmp_path)
+    vectors = np.concatenate([old, random_vectors(20, seed=5)])
+    index = DenseIndex.load(tmp_path, vectors, np.arange(300))
+    allowed = np.arange(320) >= 300
+    hits = index.search(embeddings(vectors[300:]), 30, allowed)
+    assert [hits.ranking.of(query)[0] for query in range(20)] == list(range(300, 320))
+    assert (hits.ranking.chunk >= 300).all()
+    assert len(hits.ranking.chunk) == 400
 
 
 BUILD = """
