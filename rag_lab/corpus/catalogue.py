@@ -359,21 +359,6 @@ class Catalogue:
                 [(status, deleted_by, document_id) for document_id in document_ids],
             )
 
-    def forget(self, document_ids: Iterable[str]) -> None:
-        """Take sources, versions and events of documents out for good, and parses that no version uses any more."""
-        with self.transaction():
-            for document_id in document_ids:
-                pairs = self._db.execute(
-                    "SELECT DISTINCT content, parser FROM versions WHERE document_id = ?", (document_id,)
-                ).fetchall()
-                for table in ("versions", "sources", "events"):
-                    self._db.execute(f"DELETE FROM {table} WHERE document_id = ?", (document_id,))
-                self._db.executemany(
-                    "DELETE FROM parses WHERE content = ? AND parser = ? AND NOT EXISTS "
-                    "(SELECT 1 FROM versions WHERE versions.content = parses.content)",
-                    pairs,
-                )
-
     def scrub(self) -> None:
         """Leave nothing of deleted rows in the file or its journal."""
         self._db.execute("VACUUM")
@@ -398,6 +383,27 @@ class Catalogue:
         for document_id, version in rows:
             found.setdefault(document_id, {})[version] = None
         return {document_id: list(versions) for document_id, versions in found.items()}
+
+    def versions(self, document_ids: Iterable[str] | None = None) -> list[VersionRow]:
+        """All versions that are known, of all generations: of all documents, or of some."""
+        select = f"SELECT {', '.join(VERSION_COLUMNS)} FROM versions"
+        if document_ids is None:
+            return [VersionRow(*row) for row in self._db.execute(f"{select} ORDER BY id")]
+        return [VersionRow(*row) for row in self._among(f"{select} WHERE document_id IN", document_ids)]
+
+    def drop_versions(self, versions: Iterable[VersionRow]) -> None:
+        """Take versions out for good, and parses of contents that no version has any more."""
+        with self.transaction():
+            for version in versions:
+                self._db.execute(
+                    "DELETE FROM versions WHERE document_id = ? AND digest = ? AND part = ? AND position = ?",
+                    (version.document_id, version.digest, version.part, version.position),
+                )
+                self._db.execute(
+                    "DELETE FROM parses WHERE content = ?1 AND NOT EXISTS "
+                    "(SELECT 1 FROM versions WHERE versions.content = ?1)",
+                    (version.content,),
+                )
 
     def versions_at(self, generation: int) -> dict[str, VersionRow]:
         """Versions of one generation by document id."""

@@ -102,20 +102,21 @@ def compact(store: Store, snapshot: Snapshot) -> Snapshot:
     return _publish(store, settings, [merged], _Change(snapshot))
 
 
-def rewrite_without(store: Store, snapshot: Snapshot, document_ids: Collection[str]) -> Snapshot:
-    """The snapshot without some documents, dead or alive, in which no part holds a byte that was made from them.
+def rewrite_without(store: Store, snapshot: Snapshot, denies: Callable[[str, str], bool]) -> Snapshot:
+    """The snapshot without the documents that `denies` names by id and digest, of which no part holds a byte.
 
-    Segments that hold any of them are written anew, without anything dead; so is the Lucene index, and a FAISS index
-    that has an id which is no row any more. Older snapshots, and the parts that they name, stay in the store.
+    Segments that hold any of them, dead or alive, are written anew, without anything dead; so is the Lucene index, and
+    a FAISS index that has an id which is no row any more. Older snapshots, and the parts that they name, stay.
     """
     settings = _Settings.read(snapshot)
-    bad = set(document_ids)
     kept: list[Segment] = []
     for segment in snapshot.segments:
-        if segment.listed.keys() & bad:
+        bad = {name for name, (found, _) in segment.listed.items() if denies(name, found)}
+        if bad:
             segment = merge_segments(store, [segment.without(bad)], settings.cut_by)
         kept.append(segment)
-    change = _Change(snapshot, bad & snapshot.documents.keys(), clean=True)
+    gone = {name for name, found in snapshot.documents.items() if denies(name, found)}
+    change = _Change(snapshot, gone, clean=True)
     return _publish(store, settings, tidy(store, kept, settings.cut_by), change)
 
 

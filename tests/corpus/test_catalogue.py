@@ -212,18 +212,19 @@ def test_parses_and_moved_parts(catalogue: Catalogue) -> None:
     assert catalogue.parts() == {"old", "new"}
 
 
-def test_a_forgotten_document_leaves_no_bytes(catalogue: Catalogue) -> None:
+def test_dropped_versions_leave_no_bytes(catalogue: Catalogue) -> None:
     secret = "f0r9e7-" * 6
-    publish(catalogue, Changes([version(secret, "x1"), version("b", "x2")], sources=[source(secret), source("b")]))
-    catalogue.put_parses("p", [("x1", "text-1", 0), ("x2", "text-1", 1)])
-    catalogue.record([Event("revoked", secret, instant(), instant())])
-    catalogue.forget([secret])
+    publish(catalogue, Changes([version("a", secret), version("b", "x2")], sources=[source("a"), source("b")]))
+    catalogue.put_parses("p", [(secret, "text-1", 0), ("x2", "text-1", 1)])
+    catalogue.drop_versions(catalogue.versions(["a"]))
     catalogue.scrub()
     folder = catalogue.path.parent
     assert all(secret.encode() not in file.read_bytes() for file in folder.iterdir())
-    assert catalogue.parse_of("x1", "text-1") is None
+    assert catalogue.parse_of(secret, "text-1") is None
     assert catalogue.parse_of("x2", "text-1") == ("p", 1)
     assert list(catalogue.live()) == ["b"]
+    assert [v.document_id for v in catalogue.versions()] == ["b"]
+    assert catalogue.positions()["p"] == {1}
 
 
 def test_events_last_from_the_change_to_its_effect(catalogue: Catalogue) -> None:
