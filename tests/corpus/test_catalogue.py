@@ -28,7 +28,14 @@ def catalogue(tmp_path: Path) -> Catalogue:
 
 
 def version(document_id: str, content: str = "c", part: str = "p", position: int = 0, **other) -> VersionRow:
-    fields = {"basis": content, "digest": content, "text_digest": content, "rights": "{}", "valid_until": None, "parser": "text-1"}
+    fields = {
+        "basis": content,
+        "digest": content,
+        "text_digest": content,
+        "rights": "{}",
+        "valid_until": None,
+        "parser": "text-1",
+    }
     return VersionRow(document_id, content, part=part, position=position, **{**fields, **other})
 
 
@@ -214,7 +221,9 @@ def test_parses_and_moved_parts(catalogue: Catalogue) -> None:
 
 def test_dropped_versions_leave_no_bytes(catalogue: Catalogue) -> None:
     secret = "f0r9e7-" * 6
-    publish(catalogue, Changes([version("a", secret), version("b", "x2")], sources=[source("a"), source("b")]))
+    publish(
+        catalogue, Changes([version("a", secret), version("b", "x2", position=1)], sources=[source("a"), source("b")])
+    )
     catalogue.put_parses("p", [(secret, "text-1", 0), ("x2", "text-1", 1)])
     catalogue.drop_versions(catalogue.versions(["a"]))
     catalogue.scrub()
