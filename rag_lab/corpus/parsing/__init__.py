@@ -56,13 +56,14 @@ CODE_ENDINGS = (
 )
 
 FORMATS: Mapping[str, Format] = {
-    "pdf": Format("pdf", (".pdf",), magic=rb"\A.{0,1020}%PDF-\d"),
+    "pdf": Format("pdf", (".pdf",), magic=rb"\A(?:\xef\xbb\xbf)?\s*%PDF-\d"),
     "docx": Format("docx", (".docx",), member=b"word/document.xml"),
     "pptx": Format("pptx", (".pptx",), member=b"ppt/presentation.xml"),
     "html": Format("html", (".html", ".htm", ".xhtml"), sniff=rb"(?i)\A\s*(<!doctype html|<html|<head|<body)"),
     "markdown": Format("markdown", (".md", ".markdown", ".mdown", ".mkd")),
     "notebook": Format("notebook", (".ipynb",)),
-    "table": Format("table", (".csv", ".tsv", ".jsonl", ".ndjson")),
+    "table": Format("table", (".csv", ".tsv")),
+    "records": Format("records", (".jsonl", ".ndjson", ".json")),
     "code": Format("code", CODE_ENDINGS, sniff=rb"\A#!\s*/"),
     "text": Format("text", (".txt", ".text", ".log", ".rst", ".tex", "")),
 }
