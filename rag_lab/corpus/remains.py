@@ -19,6 +19,7 @@ import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
+from hashlib import shake_256
 from pathlib import Path
 from typing import Any
 
@@ -117,11 +118,9 @@ def files_below(folders: Iterable[Path]) -> Iterator[Path]:
 @cache
 def _tables() -> tuple[Hashes, Hashes, Hashes]:
     """A random value for each byte, and the powers of the base and of its inverse up to a block's length."""
-    random = np.random.default_rng(0x52454D41)
-    values = random.integers(0, 2**64, size=256, dtype=np.uint64)
-    base = int(random.integers(0, 2**64, dtype=np.uint64)) | 1
-    length = BLOCK + WIDTH
-    return values, _powers(base, length), _powers(pow(base, -1, 2**64), length)
+    drawn = np.frombuffer(shake_256(b"marks of removed documents").digest(8 * 257), dtype="<u8").astype(np.uint64)
+    base, length = int(drawn[256]) | 1, BLOCK + WIDTH
+    return drawn[:256], _powers(base, length), _powers(pow(base, -1, 2**64), length)
 
 
 def _powers(base: int, length: int) -> Hashes:
