@@ -27,7 +27,7 @@ from rag_lab.corpus.discovery import DATASET, Discovery, Options, discover, root
 from rag_lab.corpus.ingestion import Ingested, Ingestion, documents_of
 from rag_lab.corpus.kept import KIND as KEPT
 from rag_lab.corpus.policies import BOOK, PolicyBook
-from rag_lab.corpus.rights import scopes_of
+from rag_lab.corpus.rights import Scopes
 from rag_lab.corpus.snapshot import FLAT, Snapshot
 from rag_lab.store import Store, manifest
 
@@ -98,8 +98,9 @@ class Corpus:
         """A new, empty corpus.
 
         Settings are `chunker` (name and sizes, as in an experiment file), `encoder` and `analyzer` (names, or "auto",
-        which is decided by the languages of the first documents), `factories` (FAISS indexes), `keep` (how many
-        generations stay readable) and `freshness` (targets, see `rag_lab.metrics.freshness`).
+        which is decided by the languages of the first documents; analyzer "none" builds no Lucene index), `factories`
+        (FAISS indexes), `keep` (how many generations stay readable) and `freshness` (targets, those of
+        `rag_lab.metrics.freshness`).
         """
         _check_name(name)
         chosen = {**DEFAULTS, **{key: value for key, value in settings.items() if value is not None}}
@@ -310,12 +311,14 @@ class Corpus:
         """Build the corpus with another embedding model beside the present one, and compare both on a dataset.
 
         The new generation is read by nobody until it is activated: with `switch`, or with `if_not_worse` when no metric
-        is significantly lower, or by `activate` later.
+        is worse by more than `migration.MARGIN`, or by `activate` later.
         """
         from rag_lab.corpus.migration import migrate
 
         with self._publishing(wait_s):
-            return migrate(self, encoder, questions, split, limit, switch, if_not_worse, progress)
+            done = migrate(self, encoder, questions, split, limit, switch, if_not_worse, progress)
+            self._retire()
+            return done
 
     # --- reading -----------------------------------------------------------------------------------------------------
 
@@ -352,10 +355,12 @@ class Corpus:
         snapshot = self.snapshot(generation)
         table = snapshot.chunks
         within = table.documents.get(document_id, slice(0, 0))
-        denied = self.denials.of(self.name).held(snapshot.documents)
-        request = self.request(principal, moment)
-        scopes = scopes_of([request], table.classes, table.rights, table.document_id, self.policies, denied)
-        return [row for row in range(within.start, within.stop) if scopes.rows(0)[row]]
+        allowed = self.scopes(snapshot, [self.request(principal, moment)]).rows(0)
+        return [row for row in range(within.start, within.stop) if allowed[row]]
+
+    def scopes(self, snapshot: Snapshot, requests: Sequence[Request]) -> Scopes:
+        """What requests may read of a snapshot of this corpus, by its policies and its deny list as they are now."""
+        return snapshot.scopes(requests, self.policies)
 
     def request(self, principal: Principal | None, moment: datetime | None = None) -> Request:
         """A request of a principal that asks for nothing: what its scope is can then be seen."""
@@ -457,6 +462,23 @@ class Corpus:
         self._retire()
         return number
 
+    def build_beside(self, settings: Mapping[str, Any], note: str, progress: bool = False) -> tuple[int, Snapshot]:
+        """A generation of the same documents with other settings, which nobody reads until it is activated.
+
+        The caller holds the right to publish.
+        """
+        wanted = {**self._settled([]), **settings}
+        number = self.catalogue.begin(wanted, note)
+        try:
+            documents = self.documents()
+            snapshot = self._build(wanted, documents, None, (), progress)
+            self._check(snapshot, len(documents))
+            self._verified(number, snapshot)
+        except BaseException:
+            self.catalogue.recover()
+            raise
+        return number, snapshot
+
     def _verified(self, number: int, snapshot: Snapshot) -> None:
         facts = snapshot.facts
         self.catalogue.verified(number, snapshot.id, facts["documents"], facts["chunks"], checksum_of(snapshot))
@@ -476,8 +498,8 @@ class Corpus:
             self.store,
             documents,
             chunker,
-            token_encoder=None if chunker.name == "whole" else encoder,
-            analyzer=settings["analyzer"],
+            token_encoder=encoder if chunker.counts_tokens else None,
+            analyzer=None if settings["analyzer"] == "none" else settings["analyzer"],
             encoder=encoder if settings["factories"] else None,
             factories=settings["factories"],
             progress=progress,

@@ -111,7 +111,7 @@ def discover(roots: Mapping[str, Options], known: Iterable[SourceRow] = ()) -> D
             if other != one.uri:
                 raise RagLabError(collision(one.document_id, other, one.uri))
             found[one.document_id] = one
-    return Discovery(found, dict(skipped))
+    return Discovery(dict(sorted(found.items())), dict(skipped))
 
 
 def _records(root: str, options: Options) -> Iterator[Found]:

@@ -7,7 +7,9 @@ parsed before, by the same version of its parser, is not parsed again.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -20,13 +22,15 @@ from rag_lab.contracts import Document, RagLabError, batches
 from rag_lab.corpus.catalogue import Catalogue, SourceRow, VersionRow, instant
 from rag_lab.corpus.discovery import RECORD_PARSER, Discovery, Found, basis_of
 from rag_lab.corpus.kept import Kept, Part, write_part
-from rag_lab.corpus.parsing import Parsed, ParseError, format_of, parse, parser_version
+from rag_lab.corpus.parsing import Parsed, ParseError, format_of, parser_version
+from rag_lab.corpus.parsing.guard import parse_guarded
 from rag_lab.corpus.segment import document_digest
 from rag_lab.corpus.stated import document_of, front_matter, plain_rights, restored, rights_of
 from rag_lab.progress import progress_bar
 from rag_lab.store import Store
 
 BATCH = 500
+MOST_WORKERS = 4
 INCOMPLETE = "incomplete"
 STATES_SOME_RIGHTS = frozenset({"markdown"})
 """Formats whose metadata is front matter, written by hand, and so may state rights."""
@@ -156,44 +160,54 @@ class Ingestion:
 
     def _take(self, sources: Sequence[_Source]) -> None:
         """Parse what is not parsed yet, keep it in one part, and make the documents."""
+        known: dict[str, tuple[Parsed, str, int]] = {}
+        self._look_up(sources, known)
+        unknown = {_key(source): source for source in reversed(sources) if _key(source) not in known}
+        outcomes = self._parse([source for source in reversed(unknown.values()) if source.found.record is None])
         entries: list[Kept] = []
         parses: list[tuple[str, str, int]] = []
-        ready: list[tuple[_Source, Parsed, tuple[str, int]]] = []
-        opened: dict[str, Part] = {}
-        for source in sources:
-            known = None if source.found.record else self._catalogue.parse_of(source.content, source.parser)
-            if known is not None:
-                part, position = known
-                try:
-                    if part not in opened:
-                        opened[part] = Part(self._store, part)
-                    ready.append((source, opened[part].parsed(position), known))
-                    self.result.parse_hits += 1
-                    continue
-                except RagLabError:  # damaged or gone: parsed again
-                    opened.pop(part, None)
-            try:
-                parsed = _parsed_record(source.found.record) if source.found.record else self._parse(source)
-            except RagLabError as error:
-                self._fail(source.found, source.row, str(error))
+        for key, source in reversed(unknown.items()):
+            parsed = _parsed_record(source.found.record) if source.found.record else outcomes[key]
+            if isinstance(parsed, ParseError):
                 continue
             if source.found.record is None:
                 parses.append((source.content, source.parser, len(entries)))
-                self.result.parsed += 1
-            ready.append((source, parsed, ("", len(entries))))
+            known[key] = parsed, "", len(entries)
             entries.append(Kept(source.data, parsed))
         new = write_part(self._store, entries) if entries else ""
         self._catalogue.put_parses(new, parses)
-        for source, parsed, (part, position) in ready:
+        files = sum(source.found.record is None for source in sources)
+        self.result.parsed += len(outcomes)
+        self.result.parse_hits += files - len(outcomes)
+        for source in sources:
             try:
-                document = self._document(source, parsed)
+                if _key(source) not in known:
+                    raise outcomes[_key(source)]  # type: ignore[misc]  # what is not known could not be parsed
+                parsed, part, position = known[_key(source)]
+                self._accept(source, parsed, self._document(source, parsed), part or new, position)
             except RagLabError as error:
                 self._fail(source.found, source.row, str(error))
-                continue
-            self._accept(source, parsed, document, part or new, position)
 
-    def _parse(self, source: _Source) -> Parsed:
-        return parse(source.data, source.found.name)
+    def _look_up(self, sources: Sequence[_Source], known: dict[str, tuple[Parsed, str, int]]) -> None:
+        """Fill in what was parsed before; a part that is damaged or gone is parsed again."""
+        opened: dict[str, Part] = {}
+        for source in sources:
+            place = None if source.found.record else self._catalogue.parse_of(source.content, source.parser)
+            if place is None:
+                continue
+            part, position = place
+            with suppress(RagLabError):
+                if part not in opened:
+                    opened[part] = Part(self._store, part)
+                known[_key(source)] = opened[part].parsed(position), part, position
+
+    def _parse(self, sources: Sequence[_Source]) -> dict[str, Parsed | ParseError]:
+        """Parse files in processes of their own, under limits."""
+        if not sources:
+            return {}
+        workers = min(len(sources), os.cpu_count() or 1, MOST_WORKERS)
+        found = parse_guarded(((source.found.name, source.data) for source in sources), workers=workers)
+        return {_key(source): outcome for source, (_, outcome) in zip(sources, found, strict=True)}
 
     def _document(self, source: _Source, parsed: Parsed) -> Document:
         one, now = source.found, datetime.now(UTC)
@@ -275,6 +289,11 @@ class Ingestion:
             if row.document_id in self._live and (missing or deleted):
                 self.result.gone.append(row.document_id)
                 self.result.since[row.document_id] = self._started
+
+
+def _key(source: _Source) -> str:
+    """What two sources share that parse to the same: bytes and parser. A record is only ever its own."""
+    return source.found.uri if source.found.record else f"{source.content} {source.parser}"
 
 
 def text_digest(text: str) -> str:

@@ -13,7 +13,7 @@ the title of a document is a heading in it, every chunk needs that heading's.
 from __future__ import annotations
 
 import unicodedata
-from bisect import bisect_left
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -72,10 +72,10 @@ class RightsClass:
 
 
 def _above(document: Document, position: int) -> Iterator[Span]:
-    """Spans of the headings whose sections hold a position, the nearest first."""
+    """Spans of the headings whose sections hold a position, the nearest first; one that begins there is the nearest."""
     headings = _headings(document)
     level = 7
-    for number in range(bisect_left(headings, position, key=lambda heading: heading.span[0]) - 1, -1, -1):
+    for number in range(bisect_right(headings, position, key=lambda heading: heading.span[0]) - 1, -1, -1):
         if headings[number].level < level:
             level = headings[number].level
             yield headings[number].span

@@ -208,3 +208,12 @@ def test_a_horizon_shows_what_comes_and_nothing_that_is_over() -> None:
     assert [shown(coming, horizon) for horizon in (None, NOW, until)] == [False, False, True]
     assert not shown(over, until)
     assert shown(rights(), datetime(2020, 1, 1, tzinfo=UTC))
+
+
+def test_a_section_s_rights_end_where_the_next_heading_begins() -> None:
+    text = "# A\n\nopen\n\n## B\n\nclosed\n\n## C\n\nopen again\n"
+    section = SectionRights((text.index("## B"), text.index("closed") + 6), Acl(groups=("hr",)))
+    document = Document("d", text, tenant="t", acl=Acl(public=True), sections=(section,))
+    found = {word: RightsClass.of(document, [(text.index(word), len(text))]).acls for word in ("## C", "open again")}
+    assert found == dict.fromkeys(found, (Acl(public=True),))
+    assert len(RightsClass.of(document, [(text.index("closed"), text.index("closed") + 6)]).acls) == 2

@@ -1,0 +1,143 @@
+"""Another embedding model: a second index beside the first, both asked the same questions, then the switch.
+
+Both are asked by dense retrieval alone, with the rights, the policies and the deny list of the corpus. The rule for
+switching by itself is that no metric is worse by more than a margin, with the confidence of the interval.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rag_lab.contracts import Principal, Question, RagLabError, Ranking, Request
+from rag_lab.corpus.snapshot import Snapshot
+from rag_lab.metrics.ranking import check_overlap, ranked_documents, score_rankings
+from rag_lab.metrics.scores import Scores
+from rag_lab.metrics.stats import holm
+from rag_lab.metrics.summary import Difference, Summary, differences, summarise
+from rag_lab.retrieval.encoders import embed_queries
+
+if TYPE_CHECKING:
+    from rag_lab.corpus.corpus import Corpus
+    from rag_lab.datasets import Dataset
+
+METRICS = ("nDCG@10", "Recall@100")
+DEPTH = 1000
+MARGIN = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One metric under both models. `before` and `after` have intervals; `p_holm` is corrected over the metrics."""
+
+    metric: str
+    before: Summary
+    after: Summary
+    difference: Difference
+    p_holm: float
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """The new generation, what was compared on how many questions, and whether it was switched to."""
+
+    generation: int
+    encoder: tuple[str, str]
+    dataset: str
+    questions: int
+    rows: Sequence[Row]
+    not_worse: bool
+    switched: bool
+
+
+def migrate(
+    corpus: Corpus,
+    encoder: str,
+    dataset: str,
+    split: str,
+    limit: int | None,
+    switch: bool,
+    if_not_worse: bool,
+    progress: bool,
+) -> Migration:
+    """Build, compare, and switch if told to. The caller holds the right to publish.
+
+    Raises RagLabError when nothing is published, when the model is the present one, when the corpus has no vectors,
+    and when the questions have no judgment about a document of the corpus.
+    """
+    from rag_lab.datasets import load
+
+    active = corpus.catalogue.active
+    if active is None:
+        raise RagLabError(f"corpus {corpus.name}: nothing is published yet; add documents")
+    present = str(active.settings["encoder"])
+    if not active.settings["factories"]:
+        raise RagLabError(f"corpus {corpus.name}: has no vectors, so there is nothing to migrate")
+    if present == encoder:
+        raise RagLabError(f"--encoder {encoder}: is the present one; name another")
+    asked = load(dataset, split, limit)
+    judged = {document for judgments in asked.qrels.values() for document in judgments}
+    if not judged:
+        raise RagLabError(f"--questions {dataset}: split '{split}' has no judgments to compare with")
+    check_overlap(judged, corpus.catalogue.live(), f"judgments of {dataset}")
+    number, snapshot = corpus.build_beside({"encoder": encoder}, f"encoder {encoder} instead of {present}", progress)
+    before = _scores(corpus, corpus.snapshot(), present, asked)
+    after = _scores(corpus, snapshot, encoder, asked)
+    rows = _rows(before, after, [question.query_id for question in asked.questions])
+    not_worse = all(row.difference.low >= -MARGIN for row in rows)
+    switched = switch or (if_not_worse and not_worse)
+    if switched:
+        corpus.catalogue.activate(number)
+    return Migration(number, (present, encoder), asked.name, len(asked.questions), rows, not_worse, switched)
+
+
+def _scores(corpus: Corpus, snapshot: Snapshot, encoder: str, asked: Dataset) -> dict[str, Scores]:
+    questions = asked.questions
+    ids = [question.query_id for question in questions]
+    ranking = _dense(corpus, snapshot, encoder, questions, asked.rights == "open")
+    found = ranked_documents(ranking, snapshot.chunks.document_id, ids)
+    run = {
+        query_id: [document for document, _ in documents if not (asked.remove_identical_ids and document == query_id)]
+        for query_id, documents in found.items()
+    }
+    return score_rankings(METRICS, run, asked.qrels, ids)
+
+
+def _dense(
+    corpus: Corpus, snapshot: Snapshot, encoder: str, questions: Sequence[Question], open_rights: bool
+) -> Ranking:
+    """The best chunks of the questions' own scopes; one search for all that share a scope."""
+    from rag_lab.retrieval import encoders
+
+    factory = snapshot.facts["factories"][0]
+    vectors = embed_queries(encoders.load_encoder(encoder), [question.text for question in questions])
+    scopes = corpus.scopes(snapshot, [_request(corpus, question, open_rights) for question in questions])
+    index = snapshot.dense(factory)
+    queries, rows, values = [], [], []
+    for number, scope in enumerate(scopes.scopes):
+        members = scopes.members(number)
+        some = type(vectors)(vectors.vectors[members], vectors.encoder, vectors.version)
+        ranking = index.search(some, DEPTH, scope.rows).ranking
+        queries.append(members[ranking.query])
+        rows.append(ranking.chunk)
+        values.append(ranking.score)
+    return Ranking.from_scores(
+        "dense", len(questions), np.concatenate(queries), np.concatenate(rows), np.concatenate(values)
+    )
+
+
+def _request(corpus: Corpus, question: Question, open_rights: bool) -> Request:
+    principal = question.principal or (Principal("default") if open_rights else None)
+    return corpus.request(principal, question.time or datetime.now(UTC))
+
+
+def _rows(before: Mapping[str, Scores], after: Mapping[str, Scores], ids: Sequence[str]) -> list[Row]:
+    changes = [differences(before[metric], [after[metric]], ids)[0] for metric in METRICS]
+    corrected = holm([change.p for change in changes]).tolist()
+    old = summarise([before[metric] for metric in METRICS], ids)
+    new = summarise([after[metric] for metric in METRICS], ids)
+    return [Row(*values) for values in zip(METRICS, old, new, changes, corrected, strict=True)]
