@@ -124,8 +124,8 @@ def tidy(store: Store, segments: Sequence[Segment], cut_by: Sequence[str]) -> li
     """Put segments together, oldest first, so that each holds at least twice the living chunks of the next.
 
     A segment with more dead documents than living ones is written anew without them; one without living documents is
-    left out. So there are at most log2(chunks) segments, a chunk is copied at most log2(chunks) times for having been
-    added and twice for the removal of others, and it is never encoded again.
+    left out. So there are about log2(chunks) segments at most; a chunk is copied only into a segment of 1.5 times the
+    size, or for at least as many removals as there are chunks to copy; and it is never encoded again.
     """
     groups: list[list[Segment]] = []
     for segment in segments:

@@ -1,0 +1,331 @@
+"""What an update costs, when segments are put together, and what is left of what was removed."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rag_lab.contracts import Acl, Document, RagLabError
+from rag_lab.corpus.chunking import Whole, Window
+from rag_lab.corpus.publishing import compact, publish, rewrite_without
+from rag_lab.corpus.snapshot import Snapshot
+from rag_lab.retrieval.encoders import embed_queries
+from rag_lab.store import Store
+
+
+def public(name: str, text: str, **fields: Any) -> Document:
+    return Document(name, text, acl=Acl(public=True), **fields)
+
+
+def many(count: int, start: int = 0) -> list[Document]:
+    return [public(f"d{number:04}", f"text number {number}") for number in range(start, start + count)]
+
+
+def sizes(snapshot: Snapshot) -> list[tuple[int, int]]:
+    """Living and dead documents of each segment."""
+    return [(len(segment.documents), len(segment.dead)) for segment in snapshot.segments]
+
+
+def updated(base: Snapshot, documents: Sequence[Document], removed: Sequence[str] = (), **options: Any) -> Snapshot:
+    return publish(base.store, documents, Whole(), **options, base=base, removed=removed)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "store")
+
+
+@pytest.fixture
+def counting(hash_encoder: Any) -> Any:
+    """The hash encoder, which also lists what it was asked to encode."""
+
+    class Counting(type(hash_encoder)):  # type: ignore[misc]
+        def __init__(self) -> None:
+            self.seen: list[str] = []
+
+        def encode_passages(self, texts: Sequence[str]) -> Any:
+            self.seen += texts
+            return super().encode_passages(texts)
+
+    return Counting()
+
+
+# --- encoding -------------------------------------------------------------------------------------------------------
+
+
+def test_only_texts_that_are_new_are_encoded_each_once(store: Store, counting: Any) -> None:
+    options = {"token_encoder": counting, "encoder": counting, "factories": ["Flat"]}
+    documents = [public("a", "one two three four five six"), public("b", "one two three seven"), public("c", "")]
+    first = publish(store, documents, Window(size=3), **options)
+    assert sorted(counting.seen) == ["four five six", "one two three", "seven"]
+    counting.seen.clear()
+    again = [
+        replace(documents[0], text="one two three four five nine"),
+        replace(documents[1], acl=Acl(groups=("hr",))),
+        public("d", "seven"),
+    ]
+    second = publish(store, again, Window(size=3), **options, base=first)
+    assert counting.seen == ["four five nine"]
+    expected = counting.encode_passages([second.chunks.indexed_text(row) for row in range(len(second.chunks))])
+    assert np.array_equal(second.vectors, expected)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"acl": Acl(groups=("hr",))},
+        {"valid_until": datetime(2030, 1, 1, tzinfo=UTC)},
+        {"source_version": "2"},
+        {"status": "retired"},
+    ],
+)
+def test_rights_and_metadata_cost_no_encoding(store: Store, counting: Any, change: dict[str, Any]) -> None:
+    options = {"encoder": counting, "factories": ["Flat"]}
+    first = publish(store, many(5), Whole(), **options)
+    counting.seen.clear()
+    second = updated(first, [replace(many(5)[2], **change)], **options)
+    assert counting.seen == []
+    assert second.id != first.id
+    assert getattr(second.chunk(2), next(iter(change)), None) != getattr(first.chunk(2), next(iter(change)), ...)
+
+
+def test_what_is_as_it_was_is_the_same_snapshot(store: Store, counting: Any) -> None:
+    options = {"analyzer": "en", "encoder": counting, "factories": ["Flat", "HNSW8"]}
+    first = publish(store, many(5), Whole(), **options)
+    before = {kind: store.entries(kind) for kind in ("segments", "vectors", "lucene", "faiss", "snapshots")}
+    counting.seen.clear()
+    now = datetime(2026, 5, 5, tzinfo=UTC)
+    same = [replace(document, metadata={"seen": 2}, ingested_at=now) for document in many(3)]
+    assert updated(first, same, ["never there"], **options).id == first.id
+    assert counting.seen == []
+    assert {kind: store.entries(kind) for kind in before} == before
+
+
+# --- segments -------------------------------------------------------------------------------------------------------
+
+
+def test_segments_grow_by_a_written_rule(store: Store) -> None:
+    made = publish(store, many(16), Whole())
+    seen = []
+    for number in range(6):
+        made = updated(made, many(1, 100 + number))
+        seen.append([alive for alive, _ in sizes(made)])
+    assert seen == [[16, 1], [16, 2], [16, 2, 1], [16, 4], [16, 4, 1], [16, 4, 2]]
+    # Of 16 half may be dead; with one more it is written anew, and with it the next, which is more than half as large.
+    made = updated(made, [], [f"d{number:04}" for number in range(8)])
+    assert sizes(made) == [(8, 8), (4, 0), (2, 0)]
+    made = updated(made, [], ["d0008"])
+    assert sizes(made) == [(11, 0), (2, 0)]
+
+
+def test_mostly_dead_segments_are_written_anew_and_empty_ones_go(store: Store) -> None:
+    made = updated(publish(store, many(40), Whole()), many(2, 100))
+    made = updated(made, [], [f"d{number:04}" for number in range(20)])
+    assert sizes(made) == [(20, 20), (2, 0)]
+    made = updated(made, [], ["d0020"])
+    assert sizes(made) == [(19, 0), (2, 0)]
+    made = updated(made, [], ["d0100", "d0101"])
+    assert sizes(made) == [(19, 0)]
+    made = updated(made, [], list(made.documents))
+    assert sizes(made) == [(0, 0)]
+    assert made.id == publish(Store(store.root.parent / "other"), [], Whole()).id
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12)), max_size=8), st.integers(0, 30))
+def test_segments_stay_few_and_mostly_alive(tmp_path_factory: pytest.TempPathFactory, steps: Any, first: int) -> None:
+    made = publish(Store(tmp_path_factory.mktemp("store")), many(first), Whole())
+    for turn, (added, removed) in enumerate(steps, 1):
+        made = updated(made, many(added, 100 * turn), list(made.documents)[:removed])
+        held = sizes(made)
+        assert all(alive >= dead for alive, dead in held)
+        assert all(old >= 2 * new for (old, _), (new, _) in pairwise(held))
+        assert sum(alive for alive, _ in held) == len(made.documents) == len(made.chunks)
+
+
+def test_compaction_gives_the_snapshot_of_a_fresh_build(tmp_path: Path, store: Store, counting: Any) -> None:
+    options = {"analyzer": "en", "encoder": counting, "factories": ["Flat"], "corpus": "c"}
+    made = updated(
+        publish(store, many(20), Whole(), **options), [public("d0003", "changed"), public("e", "")], **options
+    )
+    counting.seen.clear()
+    merged = compact(store, made)
+    assert counting.seen == []
+    documents = [*many(3), public("d0003", "changed"), *many(16, 4), public("e", "")]
+    assert merged.id == publish(Store(tmp_path / "fresh"), documents[::-1], Whole(), **options).id
+    assert merged.facts["parts"] == made.facts["parts"]
+    assert compact(store, merged).id == merged.id
+
+
+def test_a_snapshot_names_every_part_that_it_reads(tmp_path: Path, store: Store, hash_encoder: Any) -> None:
+    options = {"analyzer": "en", "encoder": hash_encoder, "factories": ["Flat", "HNSW8"]}
+    made = updated(publish(store, many(20), Whole(), **options), many(3, 100), **options)
+    copy = Store(tmp_path / "copy")
+    for kind, key in [*made.parts, ("snapshots", made.id)]:
+        shutil.copytree(store.path(kind, key), copy.path(kind, key))
+    there = Snapshot(copy, made.id)
+    there.verify()
+    queries = embed_queries(hash_encoder, ["text number 101"])
+    for snapshot in (made, there):
+        assert snapshot.bm25.search(["101"], 5, None).row.tolist() == [21]
+        assert snapshot.dense("Flat").search(queries, 1).ranking.chunk.tolist() == [21]
+        assert snapshot.dense("HNSW8").search(queries, 1).ranking.chunk.tolist() == [21]
+
+
+# --- refusals -------------------------------------------------------------------------------------------------------
+
+
+def test_an_update_under_other_settings_is_refused(store: Store, hash_encoder: Any) -> None:
+    class Other(type(hash_encoder)):  # type: ignore[misc]
+        version = "hash-2"
+
+    dense = {"encoder": hash_encoder, "factories": ["Flat"], "token_encoder": hash_encoder}
+    base = publish(store, many(3), Window(size=4), **dense, analyzer="en", corpus="c")
+
+    def fails(message: str, chunker: Any = Window(size=4), **options: Any) -> None:  # noqa: B008
+        given = dense | {"analyzer": "en", "corpus": "c"} | options
+        with pytest.raises(RagLabError, match=message):
+            publish(store, many(1), chunker, **given, base=base)
+
+    fails(r"made with chunker window.*size=4.*, not window.*size=5.*; publish everything without base", Window(size=5))
+    fails("made with encoder hash hash-1, not hash hash-2", encoder=Other())
+    fails("made with tokens hash-1, not hash-2", token_encoder=Other())
+    fails("made with encoder hash hash-1, not none", factories=[])
+    fails("made with lucene lucene-.*/en/., not lucene-.*/zh/.", analyzer="zh")
+    fails("made with lucene .*, not none", analyzer=None)
+    fails("is of corpus 'c', not 'd'", corpus="d")
+
+
+def test_an_index_of_another_kind_may_join_in_an_update(store: Store, hash_encoder: Any) -> None:
+    base = publish(store, many(30), Whole(), encoder=hash_encoder, factories=["Flat"])
+    made = updated(base, many(1, 50), encoder=hash_encoder, factories=["Flat", "HNSW8"])
+    assert made.facts["factories"] == ["Flat", "HNSW8"]
+    assert made.dense("HNSW8").card.count == 31
+
+
+def test_contradictory_input_is_refused(store: Store) -> None:
+    base = publish(store, many(3), Whole())
+    with pytest.raises(RagLabError, match="1 ids are given twice"):
+        publish(store, [*many(3), *many(1)], Whole())
+    with pytest.raises(RagLabError, match="d0001 is both given and removed"):
+        updated(base, [public("d0001", "new")], ["d0001"])
+
+
+# --- damage ---------------------------------------------------------------------------------------------------------
+
+
+def flip(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+def test_a_damaged_base_is_named_or_made_again(store: Store, hash_encoder: Any) -> None:
+    options = {"analyzer": "en", "encoder": hash_encoder, "factories": ["HNSW8"]}
+    base = publish(store, many(30), Whole(), **options)
+    for kind in ("lucene", "faiss"):
+        flip(
+            next(
+                path for path in store.path(kind, store.entries(kind)[0]).iterdir() if path.suffix in (".fdt", ".faiss")
+            )
+        )
+    made = updated(base, many(1, 50), **options)
+    made.verify()
+    assert made.bm25.search(["50"], 5, None).row.tolist() == [30]
+    assert made.dense("HNSW8").card.count == 31
+    flip(base.segments[0].folder / "chunks.parquet")
+    with pytest.raises(RagLabError, match=r"chunks\.parquet: checksum differs"):
+        compact(store, made)
+    with pytest.raises(RagLabError, match=r"chunks\.parquet: checksum differs"):
+        base.verify()
+
+
+def test_a_manifest_is_checked_against_the_id_and_written_again(store: Store) -> None:
+    made = updated(publish(store, many(3), Whole()), [], ["d0001"])
+    path = made.folder / "manifest.json"
+    path.write_text(path.read_text().replace("d0001", "d0002"))
+    with pytest.raises(RagLabError, match="its manifest is not what was written; delete it and publish again"):
+        _ = Snapshot(store, made.id).segments
+    again = updated(publish(store, many(3), Whole()), [], ["d0001"])
+    assert again.id == made.id
+    assert list(Snapshot(store, made.id).documents) == ["d0000", "d0002"]
+
+
+# --- what is left ---------------------------------------------------------------------------------------------------
+
+
+def holding(snapshot: Snapshot, *needles: bytes) -> set[str]:
+    """Kinds of parts in which some of these bytes are found."""
+    return {
+        kind
+        for kind, key in [*snapshot.parts, ("snapshots", snapshot.id)]
+        for path in snapshot.store.path(kind, key).rglob("*")
+        if path.is_file() and any(needle in path.read_bytes() for needle in needles)
+    }
+
+
+@pytest.mark.parametrize("removed_before", [False, True])
+def test_nothing_of_a_document_is_left_after_rewriting(store: Store, counting: Any, removed_before: bool) -> None:
+    options = {"analyzer": "en", "encoder": counting, "factories": ["Flat", "HNSW8"]}
+    secret = public("idqzx", "contentqzx word")
+    base = publish(store, [*many(40), secret], Whole(), **options)
+    vector = counting.encode_passages(["contentqzx word"])[0].tobytes()
+    needles = (b"idqzx", b"contentqzx", vector)
+    assert holding(base, *needles) == {"segments", "vectors", "lucene", "faiss"}
+    made = updated(base, many(1, 60), ["idqzx"] if removed_before else [], **options)
+    assert ("snapshots" in holding(made, b"idqzx")) is removed_before
+    assert "faiss" in holding(made, vector)
+    counting.seen.clear()
+    clean = rewrite_without(store, made, lambda name, _: name == "idqzx")
+    assert counting.seen == []
+    assert holding(clean, *needles) == set()
+    clean.verify()
+    assert list(clean.documents) == [f"d{number:04}" for number in [*range(40), 60]]
+    assert clean.bm25.search(["contentqzx", "60"], 5, None).row.tolist() == [40]
+    assert rewrite_without(store, clean, lambda name, _: name == "idqzx").id == clean.id
+
+
+def test_a_removed_document_that_was_merged_away_leaves_the_faiss_index_too(store: Store, counting: Any) -> None:
+    options = {"encoder": counting, "factories": ["HNSW8"]}
+    base = publish(store, [*many(40), public("x", "contentqzx")], Whole(), **options)
+    vector = counting.encode_passages(["contentqzx"])[0].tobytes()
+    merged = compact(store, updated(base, [], ["x"], **options))
+    assert holding(merged, b"contentqzx", vector) == {"faiss"}
+    assert holding(rewrite_without(store, merged, lambda name, _: name == "x"), vector) == set()
+
+
+def test_an_old_version_is_rewritten_away_and_the_new_one_stays(store: Store, counting: Any) -> None:
+    options = {"analyzer": "en", "encoder": counting, "factories": ["Flat"]}
+    base = publish(store, [*many(9), public("x", "oldqzx")], Whole(), **options)
+    made = updated(base, [public("x", "newqzx")], **options)
+    old = base.documents["x"]
+    clean = rewrite_without(store, made, lambda name, found: (name, found) == ("x", old))
+    assert holding(clean, b"oldqzx") == set()
+    assert clean.documents == made.documents
+    assert clean.bm25.search(["newqzx"], 5, None).row.tolist() == [9]
+
+
+# --- FAISS ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_faiss_index_is_kept_until_it_is_outdated(store: Store, hash_encoder: Any) -> None:
+    options = {"encoder": hash_encoder, "factories": ["HNSW8"]}
+    made = publish(store, many(100), Whole(), **options)
+    kept = made.facts["parts"]
+    made = updated(made, many(20, 500), [f"d{number:04}" for number in range(4)], **options)
+    assert made.facts["parts"] == kept
+    made = updated(made, [replace(document, acl=Acl(groups=("hr",))) for document in many(60, 10)], **options)
+    assert made.facts["parts"] == kept
+    made = updated(made, many(6, 600), **options)
+    assert made.facts["parts"] != kept
+    assert made.dense("HNSW8").card.count == len(made.chunks) == 122
