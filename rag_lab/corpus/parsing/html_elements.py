@@ -44,15 +44,13 @@ _SPECIAL = (
     BLOCKS | _NEVER | _words("button marquee head") - _words("rp annotation annotation-xml svg canvas audio video")
 )
 _CLOSES_P = BLOCKS - _words("body caption col colgroup html legend option optgroup tbody td tfoot th thead tr")
-_SCOPE = ("table", "td", "th", "caption", "template", "object", "applet", "marquee")
+_SCOPE = ("table", "td", "th", "caption", "template", "object", "applet", "marquee", "select")
 _P_SCOPE = (*_SCOPE, "button")
-_LIST_SCOPE = (*_SCOPE, "ul", "ol", "menu", "dir", "dl", "blockquote", "section", "article")
-_MARKERS = frozenset(_SCOPE) - {"table"}
+_ITEMS: Mapping[str, tuple[str, ...]] = {"li": ("li",), "dt": ("dt", "dd"), "dd": ("dt", "dd")}
+_ITEMS_REACH_OVER = frozenset({"address", "div", "p"})
+_MARKERS = frozenset(_SCOPE) - {"table", "select"}
 _TABLE_PARTS = ("td", "th", "tr", "thead", "tbody", "tfoot", "caption", "colgroup")
 _IMPLIED: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "li": (("li",), _LIST_SCOPE),
-    "dt": (("dt", "dd"), _LIST_SCOPE),
-    "dd": (("dt", "dd"), _LIST_SCOPE),
     "option": (("option",), ("select", "datalist")),
     "optgroup": (("option", "optgroup"), ("select", "datalist")),
     "td": (("td", "th", "caption"), ("table", "template")),
@@ -61,9 +59,7 @@ _IMPLIED: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     **dict.fromkeys(("thead", "tbody", "tfoot", "caption", "colgroup"), (_TABLE_PARTS, ("table", "template"))),
     "rt": (("rt", "rp"), ("ruby",)),
     "rp": (("rt", "rp"), ("ruby",)),
-    "a": (("a",), _SCOPE),
     "button": (("button",), _SCOPE),
-    "nobr": (("nobr",), _SCOPE),
 }
 _ENDS_IN: Mapping[str, tuple[str, ...]] = {
     "p": _P_SCOPE,
@@ -81,13 +77,17 @@ _ROOTS = _words("html body")
 
 @dataclass(slots=True)
 class Element:
-    """An open element. `reason`: why its content is left out, "" when it is shown; `own`: the reason begins here."""
+    """An open element. `reason`: why its content is left out, "" when it is shown; `own`: the reason begins here.
+
+    `alone` is, for formatting, why it would be left out wherever it stood: it may outlive what it stands in.
+    """
 
     tag: str
     attributes: Attributes
     start: int
     reason: str = ""
     own: bool = False
+    alone: str = ""
 
 
 class Text(NamedTuple):
@@ -126,8 +126,10 @@ class Walk:
         self._open: list[Element] = []
         self._where: dict[str, list[int]] = defaultdict(list)
         self._special: list[int] = []
+        self._holding: list[int] = []
         self._owners: list[int] = []
         self._goes_on: list[Element] = []
+        self._quirks = True
         self._rules = hiding_rules(source)
 
     def is_open(self, *tags: str) -> bool:
@@ -162,11 +164,17 @@ class Walk:
                 yield from self._start(token, place, end)
             elif kind == 2:
                 yield from self._end(token.tag or "", place)
+            elif kind == 4 and not self._open:
+                self._quirks = token.force_quirks
             place = end
         yield from self._pop_to(0, len(self.source))
 
     def _start(self, token: Any, place: int, end: int) -> Iterator[Event]:
         tag = token.tag
+        if tag in _TABLE_PARTS and not self._where["table"]:
+            # The standard ignores it; only a separation of texts is left of it.
+            yield Open(Element(tag, {}, place, self._open[-1].reason if self._open else ""), end)
+            return
         attributes: dict[str, str] = {}
         if end - place > len(tag) + 2:
             for name, value in token.attrs or ():
@@ -181,18 +189,22 @@ class Walk:
             return
         self._push(element)
 
-    def _imply(self, tag: str, place: int) -> Iterator[Close]:
+    def _imply(self, tag: str, place: int) -> Iterator[Event]:
         """Elements that a start tag ends."""
         where = self._where
         if (where["svg"] or where["math"]) and tag in _BREAKS_OUT and not self._in_html_of_graphic():
             yield from self._pop_to(min(where[name][0] for name in ("svg", "math") if where[name]), place)
-        if tag in _CLOSES_P and where["p"]:
+        if where["p"] and tag in _CLOSES_P and not (tag == "table" and self._quirks):
             yield from self._close("p", _P_SCOPE, place)
         if tag in _HEADINGS and self._open and self._open[-1].tag in _HEADINGS:
             yield from self._pop_to(len(self._open) - 1, place)
+        if tag in _ITEMS and self._holding and self._open[self._holding[-1]].tag in _ITEMS[tag]:
+            yield from self._pop_to(self._holding[-1], place)
+        if tag in ("a", "nobr") and where[tag]:
+            yield from self._end(tag, place)
         names, scope = _IMPLIED.get(tag, ((), ()))
         depths = [where[name][-1] for name in names if where[name]]
-        if depths:
+        if depths and (tag not in ("rt", "rp") or where["ruby"]):
             limit = max((where[name][-1] for name in scope if where[name]), default=-1)
             depths = [depth for depth in depths if depth > limit]
             if depths:
@@ -221,7 +233,7 @@ class Walk:
             depth = self._where[tag][-1]
             if not self._special or self._special[-1] < depth:
                 yield from self._pop_to(depth, place, by_name=True)
-            elif tag in _FORMATTING and not self._open[depth].own:
+            elif tag in _FORMATTING and not self._open[depth].alone:
                 self._where[tag].pop()
                 self._open[depth].tag = ""
 
@@ -236,6 +248,8 @@ class Walk:
         self._where[element.tag].append(depth)
         if element.tag in _SPECIAL:
             self._special.append(depth)
+            if element.tag not in _ITEMS_REACH_OVER:
+                self._holding.append(depth)
         if element.own:
             self._owners.append(depth)
 
@@ -248,12 +262,14 @@ class Walk:
                 self._where[element.tag].pop()
             if self._special and self._special[-1] == len(self._open):
                 self._special.pop()
+            if self._holding and self._holding[-1] == len(self._open):
+                self._holding.pop()
             if element.own:
                 self._owners.pop()
             if element.tag in _MARKERS:
                 goes_on = []
                 self._goes_on = []
-            elif element.own and element.tag in _FORMATTING and not (by_name and len(self._open) == depth):
+            elif element.alone and not (by_name and len(self._open) == depth):
                 goes_on.append(element)
             if element.tag:
                 yield Close(element, place)
@@ -262,6 +278,8 @@ class Walk:
     def _resume(self) -> None:
         """Open the formatting again that outlived its paragraph."""
         for element in self._goes_on:
+            inherited = self._open[-1].reason if self._open else ""
+            element.reason, element.own = inherited or element.alone, not inherited
             self._push(element)
         self._goes_on = []
 
@@ -270,17 +288,22 @@ class Walk:
         inherited = self._open[-1].reason if self._open else ""
         if inherited == "never" or element.tag in _NEVER:
             element.reason, element.own = "never", inherited != "never"
+            if element.tag in _FORMATTING:
+                element.alone = self._hidden(element)
             return
         if element.tag in _ROOTS:
             element.reason = inherited
             return
         if inherited:
             element.reason = inherited
+            if element.tag in _FORMATTING:
+                element.alone = self._hidden(element)
             if not self._shows_again(element, inherited):
                 return
-            element.reason = ""
         element.reason = self._hidden(element) or (self._reasons(self, element) if self._reasons else "")
         element.own = bool(element.reason)
+        if element.tag in _FORMATTING:
+            element.alone = element.reason
 
     def _shows_again(self, element: Element, reason: str) -> bool:
         if reason == "visibility":
