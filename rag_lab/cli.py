@@ -1,17 +1,18 @@
-"""The command line: ``rag-lab run | compare | report | datasets | doctor | ui``."""
+"""The command line: ``rag-lab run | compare | report | datasets | corpus | doctor | ui``."""
 
 from __future__ import annotations
 
 import os
 import re
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rag_lab import corpus_cli
 from rag_lab.contracts import RagLabError
 
 if TYPE_CHECKING:
@@ -27,6 +28,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Compare retrieval-augmented generation pipelines under matched budgets.",
 )
+
+
+app.add_typer(corpus_cli.app, name="corpus")
 
 
 @app.callback(invoke_without_command=True)
@@ -91,11 +95,8 @@ def _naming(file: Path, changed: Collection[str] = ()) -> Iterator[None]:
 def _check_names(definition: Experiment) -> None:
     """Refuse unknown variants, stages and metrics and a missing baseline before anything is loaded."""
     from rag_lab.metrics import metric
-    from rag_lab.variants import load_variant
 
-    known = definition.variant_definitions()
-    for name, stages in known.items():
-        load_variant(name, stages)
+    known = list(_placed(definition, definition.variant_definitions()))
     if definition.baseline is not None and definition.baseline not in known:
         raise RagLabError(
             f"baseline: '{definition.baseline}' is not one of the variants; name one of {', '.join(known)}"
@@ -118,16 +119,24 @@ def _check_folder(folder: Path) -> None:
 
 def _chosen(definition: Experiment, names: str) -> dict[str, Any]:
     """The named variants with the file's own definitions; where they leave its baseline out, the first takes over."""
-    from rag_lab.variants import BASELINES
+    from rag_lab.variants import is_bound
 
     known = definition.variant_definitions()
     wanted = list(dict.fromkeys(name.strip() for name in names.split(",") if name.strip()))
     if not wanted:
         raise RagLabError("--variants: is empty; name variants such as bm25,dense")
     changes: dict[str, Any] = {"variants": [{name: known[name]} if known.get(name) else name for name in wanted]}
-    if definition.baseline not in (None, *wanted):
-        changes["baseline"] = next((name for name in wanted if name not in BASELINES), wanted[0])
+    if definition.baseline is not None and definition.baseline.partition("@")[0] not in wanted:
+        first = next((name for name in wanted if not is_bound(name)), wanted[0])
+        changes["baseline"] = next(iter(_placed(definition, {first: known.get(first)})))
     return changes
+
+
+def _placed(definition: Experiment, variants: Mapping[str, Sequence[Any] | None]) -> Iterable[str]:
+    """Names of the variants on the snapshots of the experiment."""
+    from rag_lab.variants import place
+
+    return place(variants, list(definition.snapshot_settings()), bool(definition.snapshots))
 
 
 @app.command()

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    StringConstraints,
     ValidationError,
     field_serializer,
     field_validator,
@@ -23,6 +24,7 @@ from rag_lab.corpus.chunking import Chunker, Whole, load_chunker, settings_of
 
 MAIN = "main"
 LONGEST_SHOWN = 60
+SnapshotName = Annotated[str, StringConstraints(pattern=r"^\w[\w .+-]{0,63}$")]
 
 
 class Settings(BaseModel):
@@ -94,7 +96,9 @@ class Experiment(Settings):
     """Variants, compared under one budget on one snapshot with the same rights and questions.
 
     `sweep` maps a resource to caps: the variants run once more for each, all else as in `budget`. `variants` lists
-    names of the catalogue or mappings of a name to its stages. `time` is the instant of questions that have none.
+    names of the catalogue or mappings of a name to its stages. `snapshots` gives names to several snapshots, each with
+    its own settings on top of those in `snapshot`: every variant that retrieves then runs on each of them, under the
+    name ``variant@snapshot``. `time` is the instant of questions that have none.
     """
 
     name: str = Field(pattern=r"^[\w][\w .@-]{0,99}$")
@@ -106,6 +110,7 @@ class Experiment(Settings):
     seed: int = Field(0, ge=0, lt=2**32)
     time: str | None = None
     snapshot: SnapshotSettings = SnapshotSettings()
+    snapshots: dict[SnapshotName, SnapshotSettings] = Field(default_factory=dict)
     generator: GeneratorSettings = GeneratorSettings()
     budget: dict[str, float | int | None] = Field(default_factory=dict)
     sweep: dict[str, list[float | int]] = Field(default_factory=dict)
@@ -129,6 +134,22 @@ class Experiment(Settings):
         if not all(given):
             raise ValueError("an entry is empty; write a name, or a name with its stages")
         return given
+
+    @model_validator(mode="before")
+    @classmethod
+    def _snapshots_on_top(cls, data: Any) -> Any:
+        """Settings of `snapshot` hold for each of `snapshots` that does not state its own."""
+        if not (isinstance(data, Mapping) and isinstance(data.get("snapshots"), Mapping)):
+            return data
+        base = data.get("snapshot") or {}
+        shared = base.model_dump() if isinstance(base, SnapshotSettings) else base
+        if not isinstance(shared, Mapping):
+            return data
+        several = {
+            name: _named(name, {**shared, **own}) if isinstance(own, Mapping) else own
+            for name, own in data["snapshots"].items()
+        }
+        return {**data, "snapshots": several}
 
     @model_validator(mode="before")
     @classmethod
@@ -189,6 +210,10 @@ class Experiment(Settings):
                     found[f"{resource}={cap}"] = Budget.from_mapping({**base, resource: cap}, f"sweep.{resource}")
         return found
 
+    def snapshot_settings(self) -> dict[str, SnapshotSettings]:
+        """Settings of each snapshot by name; the only one is called main."""
+        return dict(self.snapshots) or {MAIN: self.snapshot}
+
     def variant_definitions(self) -> dict[str, list[Any] | None]:
         """Stages by variant name; None for a name of the catalogue."""
         found: dict[str, list[Any] | None] = {}
@@ -199,6 +224,16 @@ class Experiment(Settings):
                     raise RagLabError(f"variants: '{name}' is listed twice")
                 found[name] = stages
         return found
+
+
+def _named(name: Any, snapshot: dict[str, Any]) -> dict[str, Any]:
+    """Settings of one of several snapshots with its chunker loaded, whose errors then name that snapshot."""
+    if not isinstance(snapshot.get("chunker"), str | Mapping):
+        return snapshot
+    try:
+        return {**snapshot, "chunker": SnapshotSettings.model_validate({"chunker": snapshot["chunker"]}).chunker}
+    except RagLabError as error:
+        raise RagLabError(str(error).replace("snapshot.", f"snapshots.{name}.", 1)) from error
 
 
 def explain(error: ValidationError) -> str:

@@ -1,4 +1,4 @@
-"""Run an experiment: variants x budgets over one dataset, one snapshot, one set of rights, to `Results`."""
+"""Run an experiment: variants x budgets (x snapshots) over one dataset and one set of rights, to `Results`."""
 
 from __future__ import annotations
 
@@ -9,13 +9,16 @@ from typing import Any
 
 from rag_lab.contracts import RagLabError
 from rag_lab.corpus.deny import DenyList
+from rag_lab.corpus.snapshot import Snapshot
 from rag_lab.definition import MAIN, Experiment
 from rag_lab.generation.abstention import agreement
+from rag_lab.metrics.chunks import chunk_measures
+from rag_lab.metrics.evidence import Evidence
 from rag_lab.metrics.summary import Settings
 from rag_lab.preparation import Preparation
 from rag_lab.progress import Progress
 from rag_lab.provenance import environment
-from rag_lab.results import Results
+from rag_lab.results import Results, frame
 from rag_lab.scoring import Judged, Scorer, notes_of
 from rag_lab.store import Store
 from rag_lab.variants.execute import ATTEMPTS, Memory, run_variant
@@ -83,12 +86,13 @@ def _definition(
 
 def _run_all(work: Preparation) -> dict[tuple[str, str], State]:
     """Every variant under every budget, by the names of both."""
-    batch, memory = work.batch(work.dataset.questions, work.generator), Memory()
+    batches = {name: work.batch(work.dataset.questions, work.generator, name) for name in work.settings}
+    memory = Memory()
     states: dict[tuple[str, str], State] = {}
     for budget_name, budget in work.budgets.items():
         for name, variant in work.variants.items():
             work.label = f"{name} {'' if budget_name == MAIN else budget_name + ' '}"
-            states[name, budget_name] = run_variant(variant, batch, budget, memory)
+            states[name, budget_name] = run_variant(variant, batches[work.snapshot_of[name]], budget, memory)
     return states
 
 
@@ -105,7 +109,8 @@ def _results(work: Preparation, states: Mapping[tuple[str, str], State]) -> Resu
     return Results(
         **frames,
         dataset=work.dataset.summary() | {"not_measured": _not_measured(work, judged)},
-        snapshot=work.snapshot.id,
+        snapshots=frame("snapshots", _snapshot_rows(work, scorer.evidence)),
+        snapshot=", ".join(snapshot.id for snapshot in work.snapshots.values()),
         seed=work.definition.seed,
         experiment=work.definition.model_dump(mode="json", exclude_none=True),
         variants={name: variant.to_yaml() for name, variant in work.variants.items()},
@@ -147,7 +152,8 @@ def _provenance(work: Preparation, states: Collection[State]) -> dict[str, Any]:
     """Everything needed to trace a figure."""
     models = {"generator": f"{work.generator.name} {work.generator.version}"} if work.generates else {}
     if any(variant.factories for variant in work.variants.values()):
-        models["encoder"] = f"{work.encoder.name} {work.encoder.version}"
+        used = [work.encoders[name] for name in work.settings if work.factories(name)]
+        models["encoder"] = ", ".join(dict.fromkeys(f"{encoder.name} {encoder.version}" for encoder in used))
     chosen = work.definition.statistics
     detector = {}
     if work.generates and work.generator.calls:
@@ -162,7 +168,7 @@ def _provenance(work: Preparation, states: Collection[State]) -> dict[str, Any]:
         **detector,
         "key": work.key,
         "models": models,
-        "snapshot": {key: work.snapshot.facts[key] for key in ("versions", "documents", "chunks", "published_at")},
+        "snapshots": {name: _facts(snapshot) for name, snapshot in work.snapshots.items()},
         "started": work.started.isoformat(timespec="seconds"),
         "finished": finished.isoformat(timespec="seconds"),
         "seconds": round((finished - work.started).total_seconds(), 1),
@@ -173,6 +179,41 @@ def _provenance(work: Preparation, states: Collection[State]) -> dict[str, Any]:
         "permutations": chosen.permutations,
         "confidence": chosen.confidence,
     }
+
+
+def _facts(snapshot: Snapshot) -> dict[str, Any]:
+    facts = ("versions", "documents", "chunks", "published_at")
+    return {"id": snapshot.id} | {key: snapshot.facts[key] for key in facts}
+
+
+def _snapshot_rows(work: Preparation, evidence: Evidence) -> list[dict[str, Any]]:
+    """What the chunkers made, where the experiment names several snapshots; none for the only one of an experiment."""
+    rows: list[dict[str, Any]] = []
+    for name, settings in work.definition.snapshots.items():
+        chunks = work.snapshots[name].chunks
+        measures = chunk_measures(
+            chunks,
+            work.dataset.documents,
+            work.dataset.questions,
+            evidence,
+            work.encoders[name].count_tokens(chunks.text),
+            _statistics(work.definition),
+        )
+        rows += [
+            {
+                "snapshot": name,
+                "chunker": settings.chunker.version,
+                "measure": measure.name,
+                "unit": measure.unit,
+                "value": measure.value,
+                "ci_low": measure.low,
+                "ci_high": measure.high,
+                "n": measure.n,
+                "note": measure.note,
+            }
+            for measure in measures
+        ]
+    return rows
 
 
 def _failures(variant: str, budget: str, state: State) -> list[dict[str, Any]]:

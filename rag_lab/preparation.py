@@ -32,7 +32,7 @@ from rag_lab.corpus.publishing import publish
 from rag_lab.corpus.segment import document_digest
 from rag_lab.corpus.snapshot import Snapshot
 from rag_lab.datasets.times import parse_instant
-from rag_lab.definition import MAIN, Experiment
+from rag_lab.definition import MAIN, Experiment, SnapshotSettings
 from rag_lab.generation import load_generator
 from rag_lab.generation.calibration import calibrate
 from rag_lab.generation.support import DEVELOPED_ON
@@ -42,7 +42,7 @@ from rag_lab.progress import Progress
 from rag_lab.provenance import code_digest, environment
 from rag_lab.retrieval.encoders import load_encoder
 from rag_lab.store import Store, digest
-from rag_lab.variants import BASELINES, load_variant
+from rag_lab.variants import Variant, is_bound, place
 from rag_lab.variants.execute import Memory, run_variant
 from rag_lab.variants.query_vectors import query_vectors
 from rag_lab.variants.stage import Batch
@@ -68,9 +68,10 @@ class Preparation:
         self.warnings: list[str] = []
         self.calibration: dict[str, Any] | None = None
         self.label = ""
-        self.variants = {
-            name: load_variant(name, stages) for name, stages in self.definition.variant_definitions().items()
-        }
+        self.settings = self.definition.snapshot_settings()
+        placed = place(self.definition.variant_definitions(), list(self.settings), bool(self.definition.snapshots))
+        self.variants = {name: one.variant for name, one in placed.items()}
+        self.snapshot_of = {name: one.snapshot for name, one in placed.items()}
         self.baseline = self._baseline()
         self.budgets = self.definition.budgets()
         self.prices = Prices.load(Path(self.definition.prices) if self.definition.prices else None)
@@ -84,7 +85,7 @@ class Preparation:
             if given not in self.variants:
                 raise RagLabError(f"baseline: '{given}' is not among the variants ({', '.join(self.variants)})")
             return given
-        return next((name for name in self.variants if name not in BASELINES), next(iter(self.variants)))
+        return next((name for name in self.variants if not is_bound(name)), next(iter(self.variants)))
 
     @cached_property
     def dataset(self) -> datasets.Dataset:
@@ -115,12 +116,20 @@ class Preparation:
         return found
 
     @cached_property
-    def encoder(self) -> Encoder:
-        """The encoder of the snapshot."""
-        name = self.definition.snapshot.encoder
-        if name == "auto":
-            name = "minilm" if set(self.dataset.languages) <= {"en"} else "multilingual-e5"
-        return load_encoder(name)
+    def encoders(self) -> dict[str, Encoder]:
+        """The encoder of each snapshot; several with one encoder share it."""
+        auto = "minilm" if set(self.dataset.languages) <= {"en"} else "multilingual-e5"
+        names = {name: auto if given.encoder == "auto" else given.encoder for name, given in self.settings.items()}
+        loaded = {name: load_encoder(name) for name in dict.fromkeys(names.values())}
+        return {snapshot: loaded[name] for snapshot, name in names.items()}
+
+    def searching(self, snapshot: str) -> list[Variant]:
+        """The variants that search a snapshot."""
+        return [variant for name, variant in self.variants.items() if self.snapshot_of[name] == snapshot]
+
+    def factories(self, snapshot: str) -> tuple[str, ...]:
+        """The FAISS indexes that a snapshot needs."""
+        return tuple(dict.fromkeys(f for variant in self.searching(snapshot) for f in variant.factories))
 
     @cached_property
     def book(self) -> PolicyBook:
@@ -142,14 +151,16 @@ class Preparation:
     @cached_property
     def _settled(self) -> str:
         """The part of the key that stays as it is while a run goes on."""
-        uses_encoder = (
-            any(v.factories for v in self.variants.values()) or self.definition.snapshot.chunker.counts_tokens
-        )
+        using = [
+            name
+            for name, given in self.settings.items()
+            if self.factories(name) or given.chunker.counts_tokens or self.definition.snapshots
+        ]
         return digest(
             self.definition.model_dump(mode="json"),
             self.dataset.fingerprint,
             {name: variant.to_yaml() for name, variant in self.variants.items()},
-            self.encoder.version if uses_encoder else None,
+            {name: self.encoders[name].version for name in using},
             self.uncalibrated.version,
             [self.prices.compute_usd_per_hour, repr(self.prices.models)],
             code_digest(),
@@ -157,34 +168,37 @@ class Preparation:
         )
 
     @cached_property
-    def snapshot(self) -> Snapshot:
-        """The snapshot with what the variants search."""
-        settings = self.definition.snapshot
-        factories = tuple(dict.fromkeys(f for variant in self.variants.values() for f in variant.factories))
-        lucene = any(variant.needs_lucene for variant in self.variants.values())
-        self.bars.update("snapshot", 0, 1)
-        made = publish(
+    def snapshots(self) -> dict[str, Snapshot]:
+        """The snapshots by name, each with what its variants search."""
+        made = {}
+        self.bars.update("snapshot", 0, len(self.settings))
+        for number, name in enumerate(self.settings, 1):
+            made[name] = self._publish(name)
+            self.bars.update("snapshot", number, len(self.settings))
+        return made
+
+    def _publish(self, name: str) -> Snapshot:
+        settings, factories = self.settings[name], self.factories(name)
+        if factories and (strange := set(self.dataset.languages) - self.encoders[name].languages):
+            self.warnings.append(
+                f"encoder {self.encoders[name].name} does not know the corpus language {', '.join(sorted(strange))}: "
+                "dense scores say little; use encoder multilingual-e5"
+            )
+        return publish(
             self.store,
             self.dataset.documents,
             settings.chunker,
-            token_encoder=self.encoder if settings.chunker.counts_tokens else None,
-            analyzer=self._analyzer() if lucene else None,
-            encoder=self.encoder if factories else None,
+            token_encoder=self.encoders[name] if settings.chunker.counts_tokens else None,
+            analyzer=self._analyzer(settings) if any(v.needs_lucene for v in self.searching(name)) else None,
+            encoder=self.encoders[name] if factories else None,
             factories=factories,
             progress=self.bars.show,
             corpus=self.dataset.name,
         )
-        self.bars.update("snapshot", 1, 1)
-        if factories and (strange := set(self.dataset.languages) - self.encoder.languages):
-            self.warnings.append(
-                f"encoder {self.encoder.name} does not know the corpus language {', '.join(sorted(strange))}: "
-                "dense scores say little; use encoder multilingual-e5"
-            )
-        return made
 
-    def _analyzer(self) -> str:
-        if self.definition.snapshot.analyzer != "auto":
-            return self.definition.snapshot.analyzer
+    def _analyzer(self, settings: SnapshotSettings) -> str:
+        if settings.analyzer != "auto":
+            return settings.analyzer
         languages = set(self.dataset.languages)
         return languages.pop() if languages in ({"en"}, {"zh"}) else "multilingual"
 
@@ -227,15 +241,15 @@ class Preparation:
     def _threshold(self, reader: Generator) -> float | None:
         """Choose the threshold on the contexts that the retrieving variants give the calibration questions."""
         questions = [q for q in self.dataset.calibration if q.answers or q.answerable is False]
-        retrieving = [v for name, v in self.variants.items() if v.retrieves and name not in BASELINES]
+        retrieving = [v for name, v in self.variants.items() if v.retrieves and not is_bound(name)]
         if not questions or not retrieving:
             self.warnings.append("abstention is not calibrated: no calibration questions with known answers")
             return None
-        batch = self.batch(questions, reader)
+        batches = {name: self.batch(questions, reader, name) for name in self.settings}
         memory = Memory()
         confidences, right, answerable = [], [], []
         for variant in retrieving:
-            state = run_variant(variant, batch, self.budgets[MAIN], memory)
+            state = run_variant(variant, batches[self.snapshot_of[variant.name]], self.budgets[MAIN], memory)
             for i, completion in enumerate(state.completions or ()):
                 if i in state.failures or not isinstance(completion.outcome, Answer | Abstention):
                     continue
@@ -265,23 +279,23 @@ class Preparation:
         }
         return chosen.value
 
-    def batch(self, questions: Sequence[Question], generator: Generator) -> Batch:
-        """The questions as authorised requests on the snapshot."""
+    def batch(self, questions: Sequence[Question], generator: Generator, name: str) -> Batch:
+        """The questions as authorised requests on the snapshot of that name."""
         requests = [self._request(question) for question in questions]
-        table = self.snapshot.chunks
+        snapshot, encoder = self.snapshots[name], cache(lambda: self.encoders[name])
         queries = [request.query for request in requests]
         return Batch(
             requests=requests,
-            gold=[gold_rows(table, question) for question in questions],
-            snapshot=self.snapshot,
+            gold=[gold_rows(snapshot.chunks, question) for question in questions],
+            snapshot=snapshot,
             book=self.book,
-            scopes=self.snapshot.scopes(requests, self.book),
+            scopes=snapshot.scopes(requests, self.book),
             generator=generator,
             generates=self.generates,
             prices=self.prices,
             store=self.store,
-            encoder=lambda: self.encoder,
-            query_vectors=cache(lambda: query_vectors(self.store, self.encoder, queries)),
+            encoder=encoder,
+            query_vectors=cache(lambda: query_vectors(self.store, encoder(), queries)),
             progress=lambda stage, done, total: self.bars.update(f"{self.label}{stage}", done, total),
         )
 

@@ -20,7 +20,7 @@ from rag_lab.store import write_atomically
 if TYPE_CHECKING:
     import pandas as pd
 
-FORMAT = 1
+FORMAT = 2
 COLUMNS: Mapping[str, tuple[str, ...]] = {
     "metrics": (
         "variant",
@@ -79,6 +79,7 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
         "over_budget",
         *RESOURCES,
     ),
+    "snapshots": ("snapshot", "chunker", "measure", "unit", "value", "ci_low", "ci_high", "n", "note"),
     "timings": (
         "variant",
         "budget",
@@ -93,7 +94,13 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
     ),
 }
 NEEDED = ("key", "finished", "confidence")
-IN_JSON = {"metrics": "metrics", "comparisons": "comparisons", "budget_use": "budget", "funnel": "funnel"}
+IN_JSON = {
+    "metrics": "metrics",
+    "comparisons": "comparisons",
+    "budget_use": "budget",
+    "funnel": "funnel",
+    "snapshots": "snapshots",
+}
 
 
 @dataclass(eq=False)
@@ -110,6 +117,7 @@ class Results:
     funnel: pd.DataFrame
     questions: pd.DataFrame
     outcomes: pd.DataFrame
+    snapshots: pd.DataFrame
     timings: pd.DataFrame
     dataset: dict[str, Any]
     snapshot: str

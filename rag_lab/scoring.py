@@ -26,13 +26,13 @@ from rag_lab.datasets import Dataset
 from rag_lab.metrics.ann import neighbour_recall
 from rag_lab.metrics.cost import latency
 from rag_lab.metrics.evidence import Evidence
-from rag_lab.metrics.funnel import Collection, Passed, funnel, shares
+from rag_lab.metrics.funnel import Passed, funnel, shares
 from rag_lab.metrics.ranking import ranked_documents
-from rag_lab.metrics.scores import Scores, state_of
+from rag_lab.metrics.scores import Collection, Scores, state_of
 from rag_lab.metrics.stats import holm
 from rag_lab.metrics.summary import Difference, Settings, differences, summarise
 from rag_lab.results import frame
-from rag_lab.variants import BASELINES
+from rag_lab.variants import is_bound
 from rag_lab.variants.retrieve import NEIGHBOURS
 from rag_lab.variants.stage import State, trace
 
@@ -102,6 +102,8 @@ class Scorer:
             contexts or None,
             outcomes if state.answers else None,
             self.texts,
+            ranking=state.ranking,
+            collection=_collection(state),
         )
         scores = metrics.evaluate(self.metric_names, observation)
         if state.exact_neighbours is not None:
@@ -121,7 +123,6 @@ class Scorer:
     def _funnel(
         self, state: State, observation: metrics.Observation, scores: Mapping[str, Scores]
     ) -> tuple[npt.NDArray[np.str_], tuple[str, ...]]:
-        chunks = state.batch.snapshot.chunks
         cut = state.ranking.top(state.looked_at) if state.ranking and state.looked_at is not None else state.ranking
         correct = scores.get("Correct")
         passed = Passed(
@@ -133,8 +134,7 @@ class Scorer:
             correct=correct.values > 0 if correct else None,
             judged=correct.eligible if correct else None,
         )
-        spans = np.column_stack([chunks.start, chunks.end]).astype(np.int64)
-        return funnel(self.evidence, Collection(chunks.document_id, spans), passed)
+        return funnel(self.evidence, _collection(state), passed)
 
     def frames(self, judged: Sequence[Judged], baseline: str) -> dict[str, pd.DataFrame]:
         """All frames of `Results`."""
@@ -198,7 +198,9 @@ class Scorer:
                     continue
                 base = mine[baseline].scores[name]
                 others = [
-                    one for one in mine.values() if one.variant not in (baseline, *BASELINES) and name in one.scores
+                    one
+                    for one in mine.values()
+                    if one.variant != baseline and not is_bound(one.variant) and name in one.scores
                 ]
                 if not others or not base.eligible.any():
                     continue
@@ -300,6 +302,12 @@ def notes_of(judged: Sequence[Judged]) -> list[str]:
         f"{', '.join(dict.fromkeys(names))} ({', '.join(dict.fromkeys(variants))}): {note}"
         for note, (names, variants) in about.items()
     ]
+
+
+def _collection(state: State) -> Collection:
+    chunks = state.batch.snapshot.chunks
+    spans = np.column_stack([chunks.shown_start, chunks.shown_end]).astype(np.int64)
+    return Collection(chunks.document_id, spans)
 
 
 def _pool(state: State) -> Ranking:

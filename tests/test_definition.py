@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from rag_lab.contracts import RESOURCES, RagLabError
 from rag_lab.definition import MAIN, Experiment
-from rag_lab.variants import catalogue, load_variant
+from rag_lab.variants import catalogue, load_variant, place
 
 EXPERIMENTS = Path(__file__).parent.parent / "experiments"
 LEAST = {"dataset": "handbook"}
@@ -36,8 +36,11 @@ def test_the_least_experiment_has_the_documented_defaults() -> None:
 def test_the_experiments_of_the_project_can_be_read(path: Path) -> None:
     experiment = Experiment.load(path)
     assert experiment.name == path.stem
-    variants = {name: load_variant(name, stages) for name, stages in experiment.variant_definitions().items()}
-    assert experiment.baseline in (None, *variants)
+    snapshots = list(experiment.snapshot_settings())
+    assert experiment.baseline in (
+        None,
+        *place(experiment.variant_definitions(), snapshots, bool(experiment.snapshots)),
+    )
 
 
 def test_a_file_gives_its_name_and_the_place_of_its_price_file(tmp_path: Path) -> None:
@@ -59,6 +62,28 @@ def test_an_experiment_survives_its_own_form(tmp_path: Path) -> None:
     experiment = Experiment.load(path)
     assert Experiment.read(experiment.model_dump()) == experiment
     assert Experiment.read(experiment.model_dump(mode="json", exclude_none=True)).budgets() == experiment.budgets()
+
+
+def test_several_snapshots_share_the_settings_that_they_do_not_state() -> None:
+    experiment = Experiment.read(
+        {
+            **LEAST,
+            "snapshot": {"encoder": "minilm", "chunker": "blocks"},
+            "snapshots": {
+                "words": {"chunker": {"name": "window", "size": 50}},
+                "plain": {"encoder": "multilingual-e5"},
+            },
+        }
+    )
+    found = {name: (s.chunker.version, s.encoder) for name, s in experiment.snapshot_settings().items()}
+    assert found == {
+        "words": ("window-1(size=50,overlap=0)", "minilm"),
+        "plain": ("blocks-2(size=200)", "multilingual-e5"),
+    }
+    assert Experiment.read(experiment.model_dump()) == experiment
+    assert Experiment.read(experiment.model_dump(mode="json", exclude_none=True)) == experiment
+    alone = Experiment.read({**LEAST, "snapshot": {"chunker": "window"}}).snapshot_settings()
+    assert {name: s.chunker.version for name, s in alone.items()} == {"main": "window-1(size=200,overlap=0)"}
 
 
 @pytest.mark.parametrize("written", ["none", {"name": "none"}])
@@ -117,6 +142,11 @@ FAULTS: list[tuple[dict[str, Any], str, str]] = [
         "size 30 and overlap 30",
     ),
     ({"snapshot": {"chunker": 3}}, "snapshot.chunker", "name of a chunker"),
+    ({"snapshots": [1]}, "snapshots", "dictionary"),
+    ({"snapshots": {"a": 3}}, "snapshots.a", "dictionary"),
+    ({"snapshots": {"a@b": {}}}, "snapshots.a@b", "pattern"),
+    ({"snapshots": {"a": {"analyser": "en"}}}, "snapshots.a.analyser", "unknown field"),
+    ({"snapshots": {"a": {"chunker": "words"}}}, "snapshots.a.chunker.name", "'words' is unknown"),
     ({"generator": {"nmae": "none"}}, "generator.nmae", "unknown field"),
     ({"generator": {"name": 1}}, "generator.name", "string"),
     ({"generator": {"options": []}}, "generator.options", "dictionary"),

@@ -9,12 +9,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from rag_lab.contracts import RagLabError
-from rag_lab.metrics import abstention, answers, citations, context, ranking
+from rag_lab.metrics import abstention, answers, citations, context, ranking, spans
 from rag_lab.metrics.scores import WHY_NOT, Family, Metric, Observation, Scores
 
 __all__ = ["DEFAULT", "Metric", "Observation", "Scores", "evaluate", "metric", "not_measured"]
 
-_FAMILIES: tuple[Family, ...] = (ranking.FAMILY, answers.FAMILY, context.FAMILY, citations.FAMILY, abstention.FAMILY)
+_FAMILIES: tuple[Family, ...] = (
+    ranking.FAMILY,
+    spans.FAMILY,
+    answers.FAMILY,
+    context.FAMILY,
+    citations.FAMILY,
+    abstention.FAMILY,
+)
 
 DEFAULT = (
     "nDCG@10",
@@ -63,4 +70,7 @@ def _find(name: str) -> tuple[Family, Metric]:
         found = family.find(name)
         if found is not None:
             return family, found
-    raise RagLabError(f"unknown metric {name!r}; known are {', '.join(DEFAULT)}, and the ranking metrics at any cutoff")
+    raise RagLabError(
+        f"unknown metric {name!r}; known are {', '.join(DEFAULT)}, and at any cutoff the ranking metrics, SpanNDCG, "
+        "SpanRecall and RelevantText"
+    )

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from rag_lab.contracts import BoolArray, Context, Outcome, RagLabError, Ranking
 from rag_lab.metrics.citations import citation_recall
 from rag_lab.metrics.evidence import Evidence, Pairs
-from rag_lab.metrics.scores import in_state
+from rag_lab.metrics.scores import Collection, in_state
 
 STAGES = ("ingest", "scope", "candidates", "cut", "assembly", "generation", "citation", "answered")
 _LOSING = STAGES[:-1]
@@ -32,14 +32,6 @@ class StageLoss:
     stage: str
     lost: int
     share: float
-
-
-@dataclass(frozen=True, eq=False)
-class Collection:
-    """What a funnel needs of a snapshot: document id and span of every chunk, by row."""
-
-    chunk_documents: Sequence[str] | npt.NDArray[np.str_]
-    chunk_spans: npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)

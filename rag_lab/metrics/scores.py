@@ -17,6 +17,7 @@ from rag_lab.contracts import (
     Outcome,
     Question,
     RagLabError,
+    Ranking,
 )
 
 WHY_NOT = {
@@ -25,6 +26,7 @@ WHY_NOT = {
     "gold": "the dataset names no gold evidence",
     "unanswerable": "the dataset has no question that is known to be unanswerable",
     "ranking": "the variant retrieves nothing",
+    "spans": "the variant retrieves nothing",
     "context": "the variant assembles no context",
     "generation": "the variant generates no answers",
 }
@@ -87,12 +89,21 @@ class Scores:
 
 
 @dataclass(frozen=True, eq=False)
+class Collection:
+    """What metrics need of a snapshot: the document of every chunk, and the span of it that a context shows, by row."""
+
+    chunk_documents: Sequence[str] | npt.NDArray[np.str_]
+    chunk_spans: npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
 class Observation:
     """What one variant did with every question, and what is known about the right answers.
 
     `documents` holds ranked document ids by query id. Contexts and outcomes are in the order of the questions; None in
     them is a question that did not get there. A part that the variant does not have is None as a whole. `texts` holds
-    the text of documents that gold spans lie in: with it white space need not be retrieved to cover a span.
+    the text of documents that gold spans lie in: with it white space need not be retrieved to cover a span. `ranking`
+    holds the ranked rows of `collection`.
     """
 
     questions: Sequence[Question]
@@ -101,6 +112,8 @@ class Observation:
     contexts: Sequence[Context | None] | None = None
     outcomes: Sequence[Outcome | None] | None = None
     texts: Mapping[str, str] | None = None
+    ranking: Ranking | None = None
+    collection: Collection | None = None
 
     def __post_init__(self) -> None:
         for name, part in (("contexts", self.contexts), ("outcomes", self.outcomes)):
@@ -120,6 +133,7 @@ class Observation:
             "gold": any(question.gold and question.answerable is not False for question in self.questions),
             "unanswerable": any(question.answerable is False for question in self.questions),
             "ranking": self.documents is not None,
+            "spans": self.ranking is not None and self.collection is not None,
             "context": self.contexts is not None,
             "generation": self.outcomes is not None,
         }

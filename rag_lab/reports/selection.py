@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 from rag_lab.contracts import RESOURCES
 from rag_lab.definition import MAIN
 from rag_lab.reports.numbers import NBSP, RESOURCE_LABELS, known, listed, quantity
-from rag_lab.variants import BASELINES as BOUNDS
+from rag_lab.variants import is_bound
 
 if TYPE_CHECKING:
     from rag_lab.results import Results
 
 FAMILIES: dict[str, tuple[str, ...]] = {
     "Retrieval": ("nDCG@10", "Recall@100", "RR", "AP", "P@5", "Hit@5"),
+    "Spans": ("SpanNDCG@10", "SpanRecall@10", "RelevantText@10"),
     "Context": ("AssembledRecall", "RelevantTokens"),
     "Answers": ("Correct", "F1", "EM"),
     "Citations": ("CitationPrecision", "CitationRecall"),
@@ -48,11 +49,11 @@ class Selection:
 
     @property
     def contenders(self) -> tuple[str, ...]:
-        return tuple(v for v in self.variants if v not in BOUNDS)
+        return tuple(v for v in self.variants if not is_bound(v))
 
     @property
     def bounds(self) -> tuple[str, ...]:
-        return tuple(v for v in self.variants if v in BOUNDS)
+        return tuple(v for v in self.variants if is_bound(v))
 
     @property
     def focal(self) -> str:

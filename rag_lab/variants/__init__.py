@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from rag_lab.variants.variant import BASELINES, Variant, catalogue, load_variant
+from rag_lab.variants.placing import Placed, place
+from rag_lab.variants.variant import Variant, catalogue, is_bound, load_variant
 
-__all__ = ["BASELINES", "Variant", "catalogue", "load_variant"]
+__all__ = ["Placed", "Variant", "catalogue", "is_bound", "load_variant", "place"]

@@ -22,6 +22,11 @@ NAME = re.compile(r"\w[\w .+-]{0,63}")
 STAGE_MODULES = (retrieve, fuse, answer)
 
 
+def is_bound(name: str) -> bool:
+    """Whether a variant, on whatever snapshot, is a baseline that bounds the others and does not compete."""
+    return name.partition("@")[0] in BASELINES
+
+
 @dataclass(frozen=True)
 class Variant:
     """Stages in order. ``Variant(v.name, v.stages).to_yaml()`` gives back what `load_variant` read."""

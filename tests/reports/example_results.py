@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from rag_lab.contracts import RESOURCES
-from rag_lab.results import COLUMNS, Results
+from rag_lab.results import COLUMNS, Results, frame
 
 HOSTILE_ANSWER = "<script>alert(1)</script> a|b \\| c\n` x` **approved** ` [go](javascript:alert(1))"
 HOSTILE_QUERY = "=1+1"
@@ -82,6 +82,7 @@ def example(
         funnel=_funnel(variants, budgets),
         questions=questions,
         outcomes=outcomes,
+        snapshots=frame("snapshots", []),
         timings=_timings(variants, budgets),
         dataset={
             "name": "handbook",
