@@ -28,8 +28,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Compare retrieval-augmented generation pipelines under matched budgets.",
 )
-
-
 app.add_typer(corpus_cli.app, name="corpus")
 
 

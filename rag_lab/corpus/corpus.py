@@ -11,10 +11,11 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
@@ -27,9 +28,9 @@ from rag_lab.corpus.discovery import DATASET, Discovery, Options, discover, root
 from rag_lab.corpus.ingestion import Ingested, Ingestion, documents_of
 from rag_lab.corpus.kept import KIND as KEPT
 from rag_lab.corpus.policies import BOOK, PolicyBook
-from rag_lab.corpus.rights import Scopes
+from rag_lab.corpus.rights import Scopes, scopes_of
 from rag_lab.corpus.snapshot import FLAT, Snapshot
-from rag_lab.store import Store, manifest
+from rag_lab.store import Store, manifest, write_atomically
 
 if TYPE_CHECKING:
     from rag_lab.corpus.chunking import Chunker
@@ -159,6 +160,19 @@ class Corpus:
         """Who the readers of each policy are: ``policies.yaml`` in the corpus's folder. A wrong one admits nobody."""
         return PolicyBook.load_or_deny(self.folder / BOOK)
 
+    def put_policies(self, path: Path) -> PolicyBook:
+        """Take a policy book in place of the one before, from the next request on. A wrong one is refused."""
+        book = PolicyBook.load(path)
+        write_atomically(self.folder / BOOK, path.read_bytes())
+        return book
+
+    def remove(self) -> None:
+        """Close and delete a corpus to which nothing was added."""
+        if self.catalogue.roots():
+            raise RagLabError(f"corpus {self.name}: has sources; delete and purge its documents instead")
+        self.close()
+        shutil.rmtree(self.folder)
+
     # --- changing ----------------------------------------------------------------------------------------------------
 
     def add(
@@ -207,7 +221,7 @@ class Corpus:
                 for uri in sorted(known.keys() - there.keys())
                 if not all(row.deleted_by for row in self.catalogue.sources(root=uri))
             ]
-            return _with(report, warnings=(*report.warnings, *lost))
+            return replace(report, warnings=(*report.warnings, *lost))
 
     def delete(
         self, document_ids: Collection[str], reason: str = "deleted", *, progress: bool = False, wait_s: float = WAIT_S
@@ -357,6 +371,17 @@ class Corpus:
         within = table.documents.get(document_id, slice(0, 0))
         allowed = self.scopes(snapshot, [self.request(principal, moment)]).rows(0)
         return [row for row in range(within.start, within.stop) if allowed[row]]
+
+    def is_withheld(
+        self, document_id: str, principal: Principal, moment: datetime | None = None, generation: int | None = None
+    ) -> bool:
+        """Whether a principal would read something of a document if it were not denied."""
+        table = self.snapshot(generation).chunks
+        within = table.documents.get(document_id, slice(0, 0))
+        request = self.request(principal, moment)
+        scopes = scopes_of([request], table.classes, table.rights, table.document_id, self.policies)
+        withheld = scopes.rows(0)[within].any() and not self.chunks(document_id, principal, moment, generation)
+        return bool(withheld)
 
     def scopes(self, snapshot: Snapshot, requests: Sequence[Request]) -> Scopes:
         """What requests may read of a snapshot of this corpus, by its policies and its deny list as they are now."""
@@ -660,9 +685,3 @@ def _user() -> str:
         return getpass.getuser()
     except (KeyError, OSError):
         return ""
-
-
-def _with(report: Report, **changes: Any) -> Report:
-    from dataclasses import replace
-
-    return replace(report, **changes)
