@@ -112,6 +112,7 @@ _SQL = Grammar(
         "create_trigger create_type create_schema create_sequence"
     ),
     wrappers=_nodes("statement"),
+    holders=_nodes("transaction block"),
 )
 _ENDINGS: Mapping[str, Grammar] = {
     **dict.fromkeys((".py", ".pyi"), _PYTHON),

@@ -170,10 +170,11 @@ class Page:
             self._fresh_pre = False
             if value is None and self.original.startswith(("\n", "\r"), start):
                 start += 2 if self.original.startswith("\r\n", start) else 1
-        if self._table:
-            self._table.cell().add(start, end, value)
-            return
         blank = (self.original[start:end] if value is None else value).isspace()
+        if self._table:
+            if not blank or self._table.has_text:
+                self._table.cell().add(start, end, value)
+            return
         if blank and not self._pre and (self._kind is None or self._gap):
             return
         self._begin(start)

@@ -82,6 +82,11 @@ class Table:
         if tag == "tr":
             self._in_row = False
 
+    @property
+    def has_text(self) -> bool:
+        """Whether the open cell has text already."""
+        return self._cell is not None and bool(self._cell.pieces)
+
     def cell(self) -> Cell:
         """The cell that text belongs to."""
         if self._cell is None:

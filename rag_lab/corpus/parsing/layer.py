@@ -17,8 +17,10 @@ blocks. `build` then normalises everything at once, in time linear in the text:
 from __future__ import annotations
 
 import unicodedata
+from collections import deque
 from dataclasses import dataclass
 from functools import cache
+from itertools import accumulate
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -338,13 +340,15 @@ def _compose_long(cluster: str) -> tuple[str, list[int]]:
 
 
 def _origins(cluster: str, composed: str) -> list[int]:
-    """For each composed character the code point of the cluster with which its decomposition starts."""
-    origin = [i for i, character in enumerate(cluster) for _ in unicodedata.normalize("NFD", character)]
-    places, at = [], 0
-    for character in composed:
-        places.append(origin[at])
-        at += len(unicodedata.normalize("NFD", character))
-    return places
+    """For each composed character the first code point of the cluster that it is made from, made non-decreasing."""
+    sources: dict[str, deque[int]] = {}
+    for i, character in enumerate(cluster):
+        for part in unicodedata.normalize("NFD", character):
+            sources.setdefault(part, deque()).append(i)
+    places = [
+        min(sources[part].popleft() for part in unicodedata.normalize("NFD", character)) for character in composed
+    ]
+    return list(accumulate(places, max))
 
 
 def _blocks(text: str, kept: npt.NDArray[np.int64], marks: list[_Mark]) -> tuple[Block, ...]:
