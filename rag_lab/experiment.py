@@ -63,7 +63,9 @@ def _handed_out(work: Preparation, make: Callable[[Preparation], Results]) -> Re
         if work.key != key:
             return None
         if not kept and not results.failures:
-            work.store.publish("results", key, lambda at: {"results": str(results.save(at).name)})
+            work.store.publish(
+                "results", key, lambda at: {"results": results.save(at).name, "snapshots": results.snapshot.split(", ")}
+            )
         return results
 
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from rag_lab.corpus.exports import note_export
 from rag_lab.definition import Experiment
 from rag_lab.experiment import run
 from rag_lab.progress import Progress
@@ -30,6 +31,7 @@ def run_session(
     results = run(definition, progress=shown)
     if experiment_file is not None:
         results.provenance["experiment_file"] = experiment_file.name
+    note_export(Store.default(), folder)
     results.save(folder)
     written = {"results": str(folder / "results.json")}
     if report:
@@ -55,7 +57,7 @@ def _write_report(results: Results, folder: Path, shown: bool) -> dict[str, Path
         with Progress(shown) as bars:
             bars.update("report", 0, 1)
             reports.write(results, at)
-        return None
+        return {"snapshots": results.snapshot.split(", ")}
 
     kept = Store.default().publish("reports", digest(_identity(results), code_digest()), make)
     (folder / "figures").mkdir(parents=True, exist_ok=True)
@@ -72,6 +74,8 @@ def _track(results: Results, folder: Path, report: bool, shown: bool) -> str:
     from rag_lab import tracking
 
     uri = tracking.tracking_uri()
+    if (runs := tracking.own_folder(uri)) is not None:
+        note_export(Store.default(), runs)
     store, key = Store.default(), digest(_identity(results), uri, report)
     done = store.read("tracked", key, "run.json")
     if done is None or not tracking.store_exists(uri):

@@ -22,6 +22,7 @@ from rag_lab.tracking.store import (
     end_abandoned,
     experiment_id_of,
     open_client,
+    own_folder,
     public_address,
     readable_errors,
     store_exists,
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
     from rag_lab.results import Results
 
-__all__ = ["PRIVACY", "log", "public_address", "store_exists", "tracking_uri", "ui_command"]
+__all__ = ["PRIVACY", "log", "own_folder", "public_address", "store_exists", "tracking_uri", "ui_command"]
 
 DIGEST_LENGTH = 36
 NOTE = "mlflow.note.content"

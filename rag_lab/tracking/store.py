@@ -16,6 +16,7 @@ from rag_lab.contracts import RagLabError
 from rag_lab.tracking.run import KIND
 
 ADDRESS = "MLFLOW_TRACKING_URI"
+FOLDER = "mlruns"
 SQLITE = "sqlite:///"
 # MLflow opens an experiment of this kind at its table of runs and metrics.
 RUNS_FIRST = {"mlflow.experimentKind": "custom_model_development"}
@@ -24,8 +25,14 @@ LOCK_TIMEOUT_S = 600
 
 
 def tracking_uri(folder: Path | None = None) -> str:
-    """``MLFLOW_TRACKING_URI``, else the SQLite store in ``mlruns`` below `folder` (the current one by default)."""
-    return os.environ.get(ADDRESS) or f"{SQLITE}{(folder or Path.cwd()).resolve() / 'mlruns' / 'mlflow.db'}"
+    """``MLFLOW_TRACKING_URI``, else the SQLite store in `FOLDER` below `folder` (the current one by default)."""
+    return os.environ.get(ADDRESS) or f"{SQLITE}{(folder or Path.cwd()).resolve() / FOLDER / 'mlflow.db'}"
+
+
+def own_folder(uri: str) -> Path | None:
+    """The folder of the store and its artifacts where it is one of ours (``mlruns``), None for any other."""
+    database = database_of(uri)
+    return database.parent if database is not None and database.parent.name == FOLDER else None
 
 
 def store_exists(uri: str) -> bool:
