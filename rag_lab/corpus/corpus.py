@@ -35,6 +35,7 @@ from rag_lab.store import Store, manifest, write_atomically
 if TYPE_CHECKING:
     from rag_lab.corpus.chunking import Chunker
     from rag_lab.corpus.migration import Migration
+    from rag_lab.corpus.purge import Proof, Purge
     from rag_lab.corpus.status import Status
 
 FOLDER = "corpora"
@@ -49,6 +50,8 @@ DEFAULTS: Mapping[str, Any] = {
     "freshness": {},
 }
 WAIT_S = 600.0
+SOURCE_GONE = "its source is gone"
+"""The reason of a deletion that ends by itself when the same content comes back."""
 
 
 @dataclass(frozen=True)
@@ -334,6 +337,19 @@ class Corpus:
             self._retire()
             return done
 
+    def purge(self, *, progress: bool = False, wait_s: float = WAIT_S) -> Purge:
+        """Remove every byte of the documents that are denied, and search the disk for what is left of them."""
+        from rag_lab.corpus.purge import purge
+
+        with self._publishing(wait_s):
+            return purge(self, progress=progress)
+
+    def prove(self, *, progress: bool = False) -> Proof:
+        """Search the disk once more for all documents that were purged."""
+        from rag_lab.corpus.purge import prove
+
+        return prove(self, progress=progress)
+
     # --- reading -----------------------------------------------------------------------------------------------------
 
     def snapshot(self, generation: int | None = None) -> Snapshot:
@@ -420,8 +436,9 @@ class Corpus:
         try:
             if self.catalogue.recover():
                 self._retire()
-                self._drop_unnamed_parts()
+                self.store.sweep()
             self.kept.sweep()
+            self._drop_unnamed_parts()
             yield
         finally:
             lock.release()
@@ -438,7 +455,7 @@ class Corpus:
         ingestion = Ingestion(catalogue, self.kept, checked, revive=revive, progress=progress)
         found = ingestion.run(discovery, roots)
         missing = [row.document_id for row in found.sources if row.deleted_by]
-        self._deny_deleted(missing, "its source is gone", "source")
+        self._deny_deleted(missing, SOURCE_GONE, "source")
         number = self._bring_out(found, "", progress)
         for root, options in roots.items():
             catalogue.put_root(root, options.plain(), started)
@@ -476,8 +493,8 @@ class Corpus:
             live = catalogue.live()
             documents = len((live.keys() - set(found.gone)) | {d.document_id for d in found.documents})
             self._check(snapshot, documents)
-            back = {v.document_id: v.digest for v in found.versions if v.document_id in found.back}
-            self.denials.readmit(self.name, back, by=_user())
+            published = {version.document_id: version.digest for version in found.versions}
+            self.denials.readmit(self.name, published, SOURCE_GONE, by=_user())
             with catalogue.transaction():
                 self._verified(number, snapshot)
                 catalogue.activate(number, Changes(found.versions, found.gone, found.sources, found.since))
@@ -503,6 +520,23 @@ class Corpus:
             self.catalogue.recover()
             raise
         return number, snapshot
+
+    def replace_with(self, snapshot: Snapshot, removed: Sequence[str], note: str) -> int:
+        """Bring out a snapshot that was made from the active one without some documents; return its generation.
+
+        The caller holds the right to publish.
+        """
+        catalogue = self.catalogue
+        number = catalogue.begin({name: catalogue.settings[name] for name in BUILT_WITH}, note)
+        try:
+            self._check(snapshot, len(catalogue.live().keys() - set(removed)))
+            with catalogue.transaction():
+                self._verified(number, snapshot)
+                catalogue.activate(number, Changes(removed=removed))
+        except BaseException:
+            catalogue.recover()
+            raise
+        return number
 
     def _verified(self, number: int, snapshot: Snapshot) -> None:
         facts = snapshot.facts
@@ -601,9 +635,9 @@ class Corpus:
         going = [row for row in rows if row.number not in staying and row.snapshot]
         for row in going:
             catalogue.drop(row.number)
-        self._remove_snapshots({row.snapshot for row in going} - named)
+        self.remove_snapshots({row.snapshot for row in going} - named)
 
-    def _remove_snapshots(self, snapshots: Collection[str]) -> None:
+    def remove_snapshots(self, snapshots: Collection[str]) -> None:
         """Remove snapshots, and those of their parts that no other snapshot of the store names."""
         parts: set[tuple[str, str]] = set()
         for name in sorted(snapshots):

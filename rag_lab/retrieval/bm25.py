@@ -335,6 +335,11 @@ class Bm25Index:
             ms,
         )
 
+    @serialised
+    def documents(self) -> tuple[str, ...]:
+        """Ids of all documents that the index lists, in order."""
+        return lucene.terms(self._reader, lucene.DOCUMENT)
+
     def _query(self, text: str) -> Any:
         """The bag of words of a question."""
         analyser = lucene.analyser(self.language)
