@@ -27,7 +27,7 @@ def check(parsed: Parsed, *, inserted: str = " \n") -> Parsed:
     assert offsets.dtype == np.int32
     assert offsets.shape == (len(text) + 1,)
     assert (np.diff(offsets) >= 0).all()
-    assert 0 <= offsets[0]
+    assert offsets[0] >= 0
     assert offsets[-1] <= len(original)
     for character, place in zip(text, offsets.tolist(), strict=False):
         assert _spells(original, place, character) or character in inserted, (character, original[place : place + 20])

@@ -76,7 +76,9 @@ def test_white_space_collapses_as_in_html(original: str, text: str) -> None:
 
 ODD = st.text(
     alphabet=st.one_of(
-        st.sampled_from("ab \n\r\t\x00\u00ad\u200b\u200c\u200d\ufeff\u00a0\u2028é\u0301\u0316\u0308가\u1100\u1161\u11a8"),
+        st.sampled_from(
+            "ab \n\r\t\x00\u00ad\u200b\u200c\u200d\ufeff\u00a0\u2028é\u0301\u0316\u0308가\u1100\u1161\u11a8"
+        ),
         st.characters(),
     ),
     max_size=60,
@@ -90,7 +92,7 @@ def test_layer_is_normal_and_points_at_what_it_is_made_from(original: str, colla
     assert layer_of(layer.text, collapse=collapse).text.strip() == layer.text.strip()
     places = layer.offsets.tolist()
     assert places == sorted(places)
-    assert 0 <= places[0]
+    assert places[0] >= 0
     assert places[-1] <= len(original)
     for i, character in enumerate(layer.text):
         own = original[places[i] : max(places[i + 1], places[i] + 1)]
@@ -309,6 +311,8 @@ def test_no_bytes_lead_to_anything_but_text_or_a_parse_error(data: bytes, name: 
     try:
         parsed = parse(data, name)
     except ParseError as error:
-        assert str(error).startswith(f"{name}: ")
+        message = str(error)
     else:
+        message = f"{name}: read"
         assert len(parsed.offsets) == len(parsed.text) + 1
+    assert message.startswith(f"{name}: ")
