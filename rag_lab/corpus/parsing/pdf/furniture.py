@@ -12,6 +12,7 @@ from rag_lab.corpus.parsing.pdf.pieces import Piece, rows_of
 _EDGE, _WIDEST_EDGE, _EDGE_POINTS = 0.12, 0.25, 72.0
 _MOST_ROWS = 3
 _TOLERANCE = 4.0
+_LONGEST_NUMBER = 16
 _DIGITS = re.compile(r"\d+")
 _PAGE_NUMBER = re.compile(
     r"(?i)\W*((page|seite|p\.|pg\.)\W*\d+(\W*(of|von|/)\W*\d+)?|\d+\s*(of|/)\s*\d+|第\s*\d+\s*页(\W*共\s*\d+\s*页)?)\W*|"
@@ -28,7 +29,12 @@ class _Row:
     y: float
     text: str
     size: float
-    alone: bool
+    apart: bool
+    at_edge: bool
+
+    @property
+    def is_long(self) -> bool:
+        return len(self.pattern) > _LONGEST_NUMBER
 
     @property
     def pattern(self) -> str:
@@ -51,13 +57,19 @@ def find_furniture(pages: Sequence[Sequence[Piece]], heights: Sequence[float], b
     repeated = _repeated([row for stack in rows for row in stack], len(pages), body_size)
     furniture = Furniture()
     for stack in rows:
-        for row in stack:
-            kind = repeated.get(id(row)) or _number(row, len(pages))
-            if not kind:
-                break
+        kinds = [repeated.get(id(row)) or _number(row, len(pages)) for row in stack]
+        for row, kind in list(zip(stack, kinds, strict=True))[: _depth(stack, kinds)]:
             furniture.pieces.update(id(piece) for piece in row.pieces)
             furniture.removed[kind] += 1
     return furniture
+
+
+def _depth(stack: Sequence[_Row], kinds: Sequence[str]) -> int:
+    """How many rows from the edge inwards are furniture. A long one that varies must not run into the text."""
+    depth = next((i for i, kind in enumerate(kinds) if not kind), len(stack))
+    while depth and not stack[depth - 1].apart and kinds[depth - 1] == "page number" and stack[depth - 1].is_long:
+        depth -= 1
+    return depth
 
 
 def edge(height: float) -> float:
@@ -83,7 +95,7 @@ def _row(page: int, place: str, row: list[Piece], ys: list[float], at_edge: bool
     near = [other for other in ys if other < y - size / 2] if place == "footer" else [o for o in ys if o > y + size / 2]
     distance = min((abs(other - y) for other in near), default=1e9)
     text = " ".join(piece.text for piece in row)
-    return _Row(page, place, row, y, text, size, at_edge and distance > 1.8 * size)
+    return _Row(page, place, row, y, text, size, distance > 1.8 * size, at_edge)
 
 
 def _repeated(rows: Sequence[_Row], pages: int, body_size: float) -> dict[int, str]:
@@ -92,7 +104,7 @@ def _repeated(rows: Sequence[_Row], pages: int, body_size: float) -> dict[int, s
     for row in rows:
         groups[row.place, row.pattern].append(row)
     found: dict[int, str] = {}
-    for (place, pattern), group in groups.items():
+    for (place, _), group in groups.items():
         for row in group:
             same = {other.page for other in group if abs(other.y - row.y) <= _TOLERANCE and _counts(row, other)}
             if len(same) < (2 if pages <= 4 else 3):
@@ -100,7 +112,7 @@ def _repeated(rows: Sequence[_Row], pages: int, body_size: float) -> dict[int, s
             varies = len({other.text for other in group}) > 1
             if varies and row.size > 1.15 * body_size:
                 continue
-            found[id(row)] = "page number" if varies and len(pattern) <= 16 else f"page {place}"
+            found[id(row)] = "page number" if varies else f"page {place}"
     return found
 
 
@@ -112,7 +124,7 @@ def _counts(row: _Row, other: _Row) -> bool:
 
 def _number(row: _Row, pages: int) -> str:
     """A page number that nothing repeats."""
-    if not row.alone:
+    if not (row.apart and row.at_edge):
         return ""
     if _PAGE_NUMBER.fullmatch(row.text):
         return "page number"

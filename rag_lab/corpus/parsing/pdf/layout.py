@@ -7,7 +7,7 @@ after the other. A band whose columns hold short texts on common lines is a tabl
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TypeAlias
@@ -23,6 +23,7 @@ _WIDE_GUTTER = 2.0
 _MOST_PIECES = 1_500
 _DEEPEST = 8
 _CANDIDATES = 6
+_EMPTY_STRIP = 3.0
 _ENDS = ".!?:;。！？：；…"
 
 
@@ -117,18 +118,25 @@ def _split(items: list[Piece], depth: int, certain: list[bool]) -> list[Region]:
 
 
 def _columns(band: list[Piece], gutter: tuple[float, float], depth: int, certain: list[bool]) -> list[Region]:
-    columns = _free_columns(band)
+    """The columns of a band one after the other, or its rows if it is a table."""
     rows = rows_of(band)
+    shared = [i for i, row in enumerate(rows) if len(row) > 1]
+    start, end = (shared[0], shared[-1] + 1) if shared else (0, len(rows))
+    core = rows[start:end]
+    columns = _free_columns([piece for row in core for piece in row])
     prose = [_is_prose(column) for column in columns]
-    if not all(prose) and all(piece.text for piece in band):
-        full = sum(len({_column_of(piece, columns) for piece in row}) > 1 for row in rows)
-        aligned = full >= 0.7 * len(rows)
-        if aligned and not any(prose) and (len(rows) >= 3 or (len(columns) >= 3 and len(rows) >= 2)):
-            return [_table(rows, columns)]
+    if not all(prose) and all(piece.text for row in core for piece in row):
+        full = sum(len({_column_of(piece, columns) for piece in row}) > 1 for row in core)
+        aligned = full >= 0.7 * len(core)
+        if aligned and not any(prose) and (len(core) >= 3 or (len(columns) >= 3 and len(core) >= 2)):
+            around: list[list[Piece]] = [
+                [piece for row in part for piece in row] for part in (rows[:start], rows[end:])
+            ]
+            regions: list[Region] = [around[0], _table(core, columns), around[1]]
+            return [region for region in regions if region]
         if aligned:
             certain.append(False)
-    middle = (gutter[0] + gutter[1]) / 2
-    sides = [[p for p in band if (p.x0 + p.x1) / 2 < middle], [p for p in band if (p.x0 + p.x1) / 2 >= middle]]
+    sides = [[piece for piece in band if piece.x0 < gutter[0]], [piece for piece in band if piece.x0 >= gutter[0]]]
     if sum(piece.backwards for piece in band) * 2 > len(band):
         sides.reverse()
     return [region for side in sides for region in _split(side, depth + 1, certain)]
@@ -173,13 +181,11 @@ def _gaps(box: npt.NDArray[np.float64], narrowest: float) -> npt.NDArray[np.floa
 
 def _bands(items: list[Piece], gutter: tuple[float, float]) -> list[tuple[bool, list[Piece]]]:
     """(whether it has columns, pieces) from top to bottom; neighbouring bands without columns are one."""
-    left, right = gutter
-    crossing = sorted(
-        (p for p in items if p.x0 < right - 0.1 and p.x1 > left + 0.1), key=lambda piece: (piece.y0 + piece.y1) / 2
-    )
-    others = sorted(
-        (p for p in items if not (p.x0 < right - 0.1 and p.x1 > left + 0.1)), key=lambda piece: piece.y0 + piece.y1
-    )
+    size = float(np.median([piece.size for piece in items]))
+    walls = {id(piece) for piece in items if _crosses(piece, gutter, size)}
+    in_order = sorted(items, key=lambda piece: piece.y0 + piece.y1)
+    crossing = [piece for piece in in_order if id(piece) in walls]
+    others = [piece for piece in in_order if id(piece) not in walls]
     bands: list[tuple[bool, list[Piece]]] = []
 
     def add(columns: bool, pieces: list[Piece]) -> None:
@@ -193,28 +199,45 @@ def _bands(items: list[Piece], gutter: tuple[float, float]) -> list[tuple[bool, 
         end = at
         while end < len(others) and (wall is None or others[end].y0 + others[end].y1 < wall.y0 + wall.y1):
             end += 1
-        group = others[at:end]
-        add(_has_columns(group, gutter), group)
+        for group in _apart(others[at:end], size):
+            add(_has_columns(group, gutter), group)
         if wall is not None:
             add(False, [wall])
         at = end
     return bands
 
 
+def _apart(pieces: list[Piece], size: float) -> Iterator[list[Piece]]:
+    """Groups of pieces, from top to bottom, with an empty strip over the whole width between two of them."""
+    group: list[Piece] = []
+    bottom = 0.0
+    for piece in sorted(pieces, key=lambda piece: piece.y0):
+        if group and piece.y0 - bottom > _EMPTY_STRIP * size:
+            yield group
+            group = []
+        bottom = max(bottom, piece.y1) if group else piece.y1
+        group.append(piece)
+    if group:
+        yield group
+
+
+def _crosses(piece: Piece, gutter: tuple[float, float], size: float) -> bool:
+    """Whether a piece belongs to neither side: it reaches from one to the other, or stands in the gutter."""
+    left, right = gutter
+    if piece.x0 < left:
+        return piece.x1 > right - 0.5 * size
+    return piece.x0 < left + 0.5 * size or piece.x1 <= right
+
+
 def _has_columns(group: list[Piece], gutter: tuple[float, float]) -> bool:
-    middle = (gutter[0] + gutter[1]) / 2
-    left = [piece for piece in group if piece.x1 < middle]
-    right = [piece for piece in group if piece.x1 >= middle]
+    left = [piece for piece in group if piece.x0 < gutter[0]]
+    right = [piece for piece in group if piece.x0 >= gutter[0]]
     if not left or not right:
         return False
-    together = min(max(p.y1 for p in left), max(p.y1 for p in right)) - max(
-        min(p.y0 for p in left), min(p.y0 for p in right)
-    )
-    if together <= 0:
-        return False
-    counts = sorted((len(rows_of(left)), len(rows_of(right))))
+    shared = np.array([[min(p.y1, q.y1) - max(p.y0, q.y0) > 0.3 * min(p.size, q.size) for q in right] for p in left])
+    beside = min(int(shared.any(axis=1).sum()), int(shared.any(axis=0).sum()))
     size = float(np.median([piece.size for piece in group]))
-    return counts[0] >= (2 if gutter[1] - gutter[0] >= _WIDE_GUTTER * size else 3)
+    return beside >= (2 if gutter[1] - gutter[0] >= _WIDE_GUTTER * size else 3)
 
 
 def _free_columns(band: list[Piece]) -> list[list[Piece]]:

@@ -87,7 +87,9 @@ def _breaks(
     size = np.maximum(sizes[1:], sizes[:-1])
     forward = (boxes[1:, 0] - boxes[:-1, 2]) / size
     backward = (boxes[:-1, 0] - boxes[1:, 2]) / size
+    ligature = (np.abs(np.diff(boxes[:, 0])) < 0.05 * size) & (np.abs(np.diff(boxes[:, 2])) < 0.05 * size)
     near = (forward >= -0.6) & (forward <= WIDEST_SPACE)
+    near |= ligature
     near |= (right_to_left[1:] | right_to_left[:-1]) & (backward >= -0.6) & (backward <= WIDEST_SPACE)
     return np.asarray(~(beside & near & (np.diff(drawn) == 1)), dtype=np.bool_)
 

@@ -20,7 +20,8 @@ _LARGER = 1.12
 _MUCH_LARGER = 1.4
 _LONGEST_HEADING = 200
 _LONGEST_BOLD_HEADING = 120
-_BULLET = re.compile(r"[•◦▪▫‣⁃●○■□◆◇*·\uf0b7\uf0a7–—-]\s+(?=\S)")
+BULLETS = "•◦▪▫‣⁃●○■□◆◇*·\uf0b7\uf0a7–—-"
+_BULLET = re.compile(rf"[{re.escape(BULLETS)}]\s+(?=\S)")
 _NUMBER = re.compile(r"([\[(]?)(\d{1,3}|[A-Za-z]|[ivx]{1,4})[.)\]]{1,2}\s+(?=\S)")
 _NUMBERING = re.compile(r"(\d{1,2}(?:\.\d{1,2})*)\.?\s")
 _STOPS = tuple('.!?。！？…"”’)）」')
@@ -202,7 +203,8 @@ def _ends(before: Line, line: Line, lines: list[Line], i: int, look: Look) -> bo
         return True
     if line.y1 - before.y1 > (look.leading + 0.35) * line.size:
         return True
-    if line.text[0].islower() and not before.text.endswith(_STOPS):
+    divided = before.text.endswith("-") and before.text[-2:-1].isalnum()
+    if divided or (line.text[0].islower() and not before.text.endswith(_STOPS)):
         return False
     width = line.right - line.left
     indent = line.x0 - before.x0

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from rag_lab.contracts import BlockKind, Span
 from rag_lab.corpus.parsing.layer import Layer, LayerBuilder
 from rag_lab.corpus.parsing.pdf.pages import Page
-from rag_lab.corpus.parsing.pdf.pieces import Line
-from rag_lab.corpus.parsing.pdf.structure import Draft, Hyphens, joined
+from rag_lab.corpus.parsing.pdf.pieces import Line, Run
+from rag_lab.corpus.parsing.pdf.structure import BULLETS, Draft, Hyphens, joined
 
 _LIGATURES = {
     **{0xFB00: "ff", 0xFB01: "fi", 0xFB02: "fl", 0xFB03: "ffi", 0xFB04: "ffl", 0xFB05: "st", 0xFB06: "st"},
 }
+
+
+def _depths(items: Sequence[Line]) -> list[int]:
+    """How deep each item of a list is indented, from 0."""
+    edges: list[float] = []
+    for item in sorted(items, key=lambda item: item.x0 - item.left):
+        if not edges or item.x0 - item.left - edges[-1] > 0.5 * item.size:
+            edges.append(item.x0 - item.left)
+    return [sum(edge < item.x0 - item.left - 0.5 * item.size for edge in edges) for item in items]
 
 
 class Writer:
@@ -54,10 +64,21 @@ class Writer:
 
     def _write_list(self, draft: Draft) -> None:
         bounds = [*draft.starts, len(draft.lines)]
+        depths = _depths([draft.lines[start][1] for start in draft.starts])
         for i, start in enumerate(draft.starts):
-            if i:
-                self._builder.insert("\n")
-            self._write_lines(draft.lines[start : bounds[i + 1]])
+            self._builder.insert(("\n" if i else "") + "  " * depths[i])
+            page, line = draft.lines[start]
+            if line.text[0] in BULLETS:
+                line = self._with_dash(page, line)
+            self._write_lines([(page, line), *draft.lines[start + 1 : bounds[i + 1]]])
+
+    def _with_dash(self, page: int, line: Line) -> Line:
+        """The line with a dash in place of its bullet."""
+        start, end, put = line.runs[0]
+        if put is not None or self._builder.original[self._bases[page] + start] not in BULLETS:
+            return line
+        rest: tuple[Run, ...] = ((start + 1, end, None),) if end > start + 1 else ()
+        return replace(line, runs=((start, start + 1, "-"), *rest, *line.runs[1:]))
 
     def _write_table(self, draft: Draft) -> Span:
         lead = (0, 0)
