@@ -56,9 +56,7 @@ class RightsClass:
 
         The headings above a span, and the title, count among its sources.
         """
-        sources = (
-            [source for span in spans for source in (span, *_above(document, span[0]))] if document.sections else []
-        )
+        sources = [source for span in spans for source in (span, *_above(document, span))] if document.sections else []
         sources += _title(document) if sources else []
         touched = [
             section
@@ -71,11 +69,14 @@ class RightsClass:
         return cls(document.tenant, acls, max(begins, default=None), min(ends, default=None))
 
 
-def _above(document: Document, position: int) -> Iterator[Span]:
-    """Spans of the headings whose sections hold a position, the nearest first; one that begins there is the nearest."""
+def _above(document: Document, span: Span) -> Iterator[Span]:
+    """Spans of the headings whose sections hold the beginning of a span, the nearest first; one that it begins with is
+    the first."""
     headings = _headings(document)
+    text = document.text[slice(*span)]
+    begin = span[0] + len(text) - len(text.lstrip())
     level = 7
-    for number in range(bisect_right(headings, position, key=lambda heading: heading.span[0]) - 1, -1, -1):
+    for number in range(bisect_right(headings, begin, key=lambda heading: heading.span[0]) - 1, -1, -1):
         if headings[number].level < level:
             level = headings[number].level
             yield headings[number].span
@@ -176,6 +177,8 @@ def permits(rights: RightsClass, request: Request, policies: Policies) -> bool:
     begins_by = request.time if request.horizon is None else max(request.time, request.horizon)
     if rights.valid_from is not None and begins_by < rights.valid_from:
         return False
+    if rights.valid_from is not None and rights.valid_until is not None and rights.valid_from >= rights.valid_until:
+        return False  # a section that begins when its document has ended is never in force, also not as coming
     return rights.valid_until is None or request.time < rights.valid_until
 
 
