@@ -208,7 +208,8 @@ class _Child:
             process.kill()
             process.wait()
             raise ParseError(
-                f"limits.memory_mb: a parsing process does not start within {self._limits.memory_mb} MB; raise it"
+                f"{sys.executable}: a parsing process does not start; "
+                "see why with python -c 'import rag_lab.corpus.parsing.guard'"
             ) from None
         finally:
             timer.cancel()

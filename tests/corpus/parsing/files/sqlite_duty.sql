@@ -1,0 +1,8 @@
+PRAGMA foreign_keys=OFF;
+BEGIN TRANSACTION;
+CREATE TABLE person(id INTEGER PRIMARY KEY, name TEXT NOT NULL);
+INSERT INTO person VALUES(1,'Ann');
+INSERT INTO person VALUES(2,'Bo');
+CREATE VIEW names AS SELECT name FROM person;
+CREATE INDEX by_name ON person(name);
+COMMIT;
