@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from rag_lab.contracts import Acl, Document, Encoder, IntArray
+from rag_lab.contracts import Acl, Document, Encoder, IntArray, RagLabError
 from rag_lab.corpus.chunking import Chunker, Piece
 from rag_lab.corpus.rights import RightsClass, classify
 
@@ -254,9 +254,22 @@ def read_keys(parts: Sequence[Part]) -> ChunkKeys:
 
 def read_text_keys(folder: Path) -> TextKeys:
     """The text key of every chunk in a folder, ``[n, 2]``."""
+    return _text_keys(read_table(folder / CHUNKS, KEYS[1:3]))
+
+
+def read_table(path: Path, columns: Sequence[str] | None = None) -> Any:
+    """Columns of a Parquet file of a segment as an Arrow table."""
     import pyarrow.parquet as pq
 
-    return _text_keys(pq.read_table(folder / CHUNKS, columns=list(KEYS[1:3])))
+    try:
+        return pq.read_table(path, columns=None if columns is None else list(columns))
+    except OSError as error:
+        raise gone(path) from error
+
+
+def gone(path: Path) -> RagLabError:
+    """What a reader is told when a part of its snapshot is not there any more."""
+    return RagLabError(f"{path}: cannot be read; the snapshot was retired or purged, open the newest one")
 
 
 def _text_keys(table: Any) -> TextKeys:
@@ -271,11 +284,10 @@ def _rows(parts: Sequence[Part], columns: Sequence[str]) -> Any:
     """
     import pyarrow as pa
     import pyarrow.compute as pc
-    import pyarrow.parquet as pq
 
     tables = []
     for number, (folder, without) in enumerate(parts):
-        table = pq.read_table(folder / CHUNKS, columns=list(dict.fromkeys(["document_id", *columns])))
+        table = read_table(folder / CHUNKS, list(dict.fromkeys(["document_id", *columns])))
         table = table.append_column("part", pa.array(np.full(len(table), number, dtype=np.int32)))
         table = table.append_column("place", pa.array(np.arange(len(table), dtype=np.int32)))
         if without:

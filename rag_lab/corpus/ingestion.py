@@ -41,9 +41,9 @@ READABLE = ("active", "partial", "revoked", "expired")
 class Ingested:
     """What a look at the sources came to. Documents are those to publish; the rest is by document id.
 
-    `gone`: live documents whose source is not there any more, or was deleted; `back`: documents to publish whose source
-    was gone; `bases`: documents that come out as they
-    were although what decides them changed; `asleep`: deleted sources that are there and unchanged.
+    `gone`: live documents whose source is not there any more, or was deleted; `bases`: documents that come out as they
+    were although what decides them changed; `asleep`: sources that are there, but deleted and unchanged, or revoked
+    and not published.
     """
 
     documents: list[Document] = field(default_factory=list)
@@ -52,7 +52,6 @@ class Ingested:
     since: dict[str, str] = field(default_factory=dict)
     unchanged: list[str] = field(default_factory=list)
     gone: list[str] = field(default_factory=list)
-    back: set[str] = field(default_factory=set)
     bases: dict[str, str] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
     partial: dict[str, str] = field(default_factory=dict)
@@ -76,14 +75,25 @@ class _Source:
 
 
 class Ingestion:
-    """One look at sources. `revive`: a deleted source whose content changed counts again, since it was added anew."""
+    """One look at sources. `revive`: a deleted source whose content changed counts again, since it was added anew.
+
+    Of `revoked` documents nothing is read unless they are published: what was purged must not come back.
+    """
 
     def __init__(
-        self, catalogue: Catalogue, store: Store, checked: Mapping[str, str], *, revive: bool, progress: bool
+        self,
+        catalogue: Catalogue,
+        store: Store,
+        checked: Mapping[str, str],
+        revoked: frozenset[str],
+        *,
+        revive: bool,
+        progress: bool,
     ) -> None:
         self._catalogue = catalogue
         self._store = store
         self._checked = checked
+        self._revoked = revoked
         self._revive = revive
         self._progress = progress
         self._started = instant()
@@ -108,6 +118,9 @@ class Ingestion:
     def _read(self, one: Found) -> _Source | None:
         """The source with its bytes, None when nothing about it changed or it cannot be read."""
         row = self._rows.get(one.document_id)
+        if one.document_id in self._revoked and one.document_id not in self._live:
+            self.result.asleep.append(one.document_id)
+            return None
         try:
             data = one.record.text.encode("utf-8", "surrogatepass") if one.record else _bytes(one)
             content = sha256(data).hexdigest()
@@ -266,8 +279,6 @@ class Ingestion:
             self.result.unchanged.append(one.document_id)
             self.result.bases[one.document_id] = source.basis
             return
-        if source.row is not None and source.row.deleted_by == "source":
-            self.result.back.add(one.document_id)
         self.result.documents.append(document)
         self.result.versions.append(version)
         self.result.since[one.document_id] = self._since(source)

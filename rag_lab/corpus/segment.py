@@ -19,7 +19,15 @@ import numpy as np
 import numpy.typing as npt
 
 from rag_lab.contracts import Document, Encoder, IntArray, RagLabError, batches
-from rag_lab.corpus.chunk_table import Part, build_chunks, merge_chunks, read_keys, read_text_keys
+from rag_lab.corpus.chunk_table import (
+    Part,
+    build_chunks,
+    gone,
+    merge_chunks,
+    read_keys,
+    read_table,
+    read_text_keys,
+)
 from rag_lab.corpus.chunking import Chunker
 from rag_lab.progress import progress_bar
 from rag_lab.store import Store, digest, manifest, verify
@@ -56,9 +64,7 @@ class Segment:
     @cached_property
     def listed(self) -> dict[str, tuple[str, int]]:
         """Digest and number of chunks of every document in the segment, dead or alive, by ascending id."""
-        import pyarrow.parquet as pq
-
-        columns = pq.read_table(self.folder / DOCUMENTS).to_pydict()
+        columns = read_table(self.folder / DOCUMENTS).to_pydict()
         return dict(zip(columns["document_id"], zip(columns["digest"], columns["chunks"], strict=True), strict=True))
 
     @cached_property
@@ -79,7 +85,11 @@ class Segment:
     def read_vectors(self) -> VectorArray:
         """Vectors of all chunks in the segment, dead or alive, mapped."""
         path = self.store.path("vectors", self.vectors) / VECTORS
-        return np.load(path, mmap_mode="r" if manifest(path.parent)["vectors"] else None)
+        try:
+            vectors: VectorArray = np.load(path, mmap_mode="r" if manifest(path.parent)["vectors"] else None)
+        except OSError as error:
+            raise gone(path) from error
+        return vectors
 
 
 def document_digest(document: Document) -> str:
