@@ -59,8 +59,8 @@ class Report:
     """What a publication came to. `generation` is the new active one, None when nothing changed.
 
     Lists hold document ids. `failed` and `partial` give the reason by id; `asleep` were deleted before and are
-    unchanged, so they stay deleted; `admits_nobody` have no stated reader or tenant; `skipped` counts files that were
-    not looked at, by kind. `parsed` sources went through a parser, `parse_hits` were known.
+    unchanged, or are revoked and not published; `admits_nobody` have no stated reader or tenant; `skipped` counts
+    files that were not looked at, by kind. `parsed` sources went through a parser, `parse_hits` were known.
     """
 
     generation: int | None = None
@@ -452,7 +452,9 @@ class Corpus:
         for root, options in roots.items():
             catalogue.put_root(root, options.plain(), checked.get(root, started))
         before = catalogue.live()
-        ingestion = Ingestion(catalogue, self.kept, checked, revive=revive, progress=progress)
+        ingestion = Ingestion(
+            catalogue, self.kept, checked, self.denials.of(self.name).revoked, revive=revive, progress=progress
+        )
         found = ingestion.run(discovery, roots)
         missing = [row.document_id for row in found.sources if row.deleted_by]
         self._deny_deleted(missing, SOURCE_GONE, "source")

@@ -87,6 +87,11 @@ class Denials:
         """Ids of all documents that are denied in some content."""
         return frozenset(self.in_force)
 
+    @cached_property
+    def revoked(self) -> frozenset[str]:
+        """Ids of the documents that are denied whatever they contain."""
+        return frozenset(name for name, entries in self.in_force.items() if any(not e.content for e in entries))
+
     def denies(self, document_id: str, content: str = "") -> bool:
         """Whether a document must not be read. Content that is not known (``""``) is taken for the denied one."""
         entries = self.in_force.get(document_id, ())
@@ -154,13 +159,19 @@ class DenyList:
             lifted = frozenset(document_ids)
             return self._end(corpus, before, lambda entry: entry.document_id in lifted, by)
 
-    def readmit(self, corpus: str, contents: Mapping[str, str], *, by: str) -> int:
-        """End deletions of documents in exactly these contents, which came back; return the epoch. Revocations stay."""
+    def readmit(self, corpus: str, contents: Mapping[str, str], reason: str, *, by: str) -> int:
+        """End deletions, made for this reason, of documents in exactly these contents; return the epoch.
+
+        Revocations, and deletions for other reasons, stay.
+        """
         with self._locked(corpus, "write"):
             return self._end(
                 corpus,
                 self.of(corpus),
-                lambda entry: entry.kind == "deleted" and contents.get(entry.document_id) == entry.content,
+                lambda entry: (
+                    (entry.kind, entry.reason) == ("deleted", reason)
+                    and contents.get(entry.document_id) == entry.content
+                ),
                 by,
             )
 

@@ -192,9 +192,11 @@ def test_writers_of_several_processes_lose_nothing(tmp_path: Path, deny: DenyLis
 
 def test_content_that_came_back_is_readable_again_but_not_what_is_revoked(deny: DenyList) -> None:
     deny.delete("c", {"a": "1", "b": "1"}, "gone", by="ann")
+    deny.delete("c", {"d": "1"}, "asked for", by="ann")
     deny.deny("c", ["b"], "leaked", by="bob")
-    assert deny.readmit("c", {"a": "2", "b": "1", "x": "1"}, by="ann") == 3
-    assert deny.of("c").held({"a": "1", "b": "1"}) == {"a", "b"}
-    assert deny.readmit("c", {"a": "1"}, by="ann") == 4
-    assert deny.of("c").held({"a": "1", "b": "1"}) == {"b"}
-    assert deny.readmit("c", {"a": "1"}, by="ann") == 4
+    held = {"a": "1", "b": "1", "d": "1"}
+    assert deny.readmit("c", {"a": "2", "b": "1", "d": "1", "x": "1"}, "gone", by="ann") == 4
+    assert deny.of("c").held(held) == {"a", "b", "d"}
+    assert deny.readmit("c", {"a": "1"}, "gone", by="ann") == 5
+    assert deny.of("c").held(held) == {"b", "d"}
+    assert deny.readmit("c", {"a": "1"}, "gone", by="ann") == 5
