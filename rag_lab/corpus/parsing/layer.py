@@ -200,14 +200,14 @@ def _cleaned(codes: Codes, collapse: BoolArray | None) -> tuple[npt.NDArray[np.i
     classes = _classes()[codes]
     if collapse is None and (classes <= _BLANK).all():
         return np.arange(len(codes)), codes
+    drop = classes == _DROP
+    returns = np.flatnonzero(classes[:-1] == _RETURN)
+    drop[returns[codes[returns + 1] == 0x0A]] = True
     codes = codes.copy()
     codes[classes == _SPACE] = 0x20
     codes[(classes == _BREAK) | (classes == _RETURN)] = 0x0A
     if codes.dtype != np.uint8:
         codes[classes == _SURROGATE] = 0xFFFD
-    drop = classes == _DROP
-    returns = np.flatnonzero(classes[:-1] == _RETURN)
-    drop[returns[codes[returns + 1] == 0x0A]] = True
     kept = np.flatnonzero(~drop)
     if (classes == _JOINER).any():
         kept = kept[_spelling(codes[kept], classes[kept] == _JOINER)]
