@@ -68,10 +68,11 @@ def parse(data: bytes, name: str, keep_hidden: bool) -> Parsed:
 
 @dataclass(slots=True)
 class _Paragraph:
-    """What is gathered of a paragraph: its runs, and notes and text boxes that come after it."""
+    """What is gathered of a paragraph: its runs, the page of its first word, notes and text boxes that follow it."""
 
     runs: list[Run] = field(default_factory=list)
     later: list[Any] = field(default_factory=list)
+    page: int = 0
     hidden_by_style: bool = False
     in_table: bool = False
 
@@ -149,7 +150,6 @@ class _Reader:
             return
         if properties is not None and is_on(properties.find(f"{W}pageBreakBefore")):
             self._break_page()
-        page = self._page
         paragraph = _Paragraph(hidden_by_style=style.hidden)
         self._read_runs(element, paragraph)
         self._end_of_paragraph()
@@ -158,7 +158,7 @@ class _Reader:
             if kind is None or kind.get(f"{W}val") != "continuous":
                 self._break_page()
         if self._has_text(paragraph.runs):
-            self._add_paragraph(paragraph.runs, properties, page)
+            self._add_paragraph(paragraph.runs, properties, paragraph.page)
         self._read_later(paragraph.later)
 
     def _add_paragraph(self, runs: list[Run], properties: Any, page: int) -> None:
@@ -322,6 +322,8 @@ class _Reader:
             return
         if not reason:
             paragraph.runs.append((start, self._position, None))
+            if text.strip() and not paragraph.page:
+                paragraph.page = self._page
         elif self._hiding:
             self.hidden[-1] += text
         elif text.strip():

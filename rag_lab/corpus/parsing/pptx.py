@@ -188,14 +188,12 @@ class _Reader:
         return gone and width > 0 and height > 0
 
     def _hide(self, drafts: list[Draft]) -> None:
-        runs = [
-            run
-            for draft in drafts
-            for part in (*draft.lines, *(cell.runs for row in draft.rows for cell in row))
-            for run in part
+        lines = [
+            line for draft in drafts for line in (*draft.lines, *(cell.runs for row in draft.rows for cell in row))
         ]
         original = "".join(self.original)
-        self.hidden.append(clean("".join(original[start:end] or put or "" for start, end, put in runs)))
+        texts = ("".join(original[start:end] for start, end, _ in line) for line in lines)
+        self.hidden.append(clean(" ".join(texts)))
 
     def _read_diagram(self, element: Any, part: str, page: int) -> list[Draft]:
         """The points of a diagram, in the order of its data."""
@@ -209,8 +207,7 @@ class _Reader:
 
     def _read_body(self, body: Any, kind: str, page: int) -> list[Draft]:
         if kind in _TITLES:
-            runs = [run for paragraph in body.iter(f"{_A}p") for run in (*self._paragraph(paragraph), self._space())]
-            return [Draft(BlockKind.HEADING, [runs], level=1, page=page)]
+            return [Draft(BlockKind.HEADING, [self._line(body)], level=1, page=page)]
         drafts: list[Draft] = []
         counts: dict[int, int] = {}
         found = [(paragraph, self._paragraph(paragraph)) for paragraph in body.iter(f"{_A}p")]
@@ -235,7 +232,7 @@ class _Reader:
         for row in table.iter(f"{_A}tr"):
             cells: list[Cell] = []
             for column, element in enumerate(row.iter(f"{_A}tc")):
-                runs = self._cell(element)
+                runs = self._line(element)
                 if element.get("hMerge", "0") in ("1", "true"):
                     continue
                 if element.get("vMerge", "0") in ("1", "true") and column in open_cells and not runs:
@@ -246,7 +243,8 @@ class _Reader:
             rows.append(cells)
         return Draft(BlockKind.TABLE, rows=rows, headers=int(len(rows) > 1), page=page)
 
-    def _cell(self, element: Any) -> list[Run]:
+    def _line(self, element: Any) -> list[Run]:
+        """All paragraphs of a title or a cell as one line."""
         runs: list[Run] = []
         for paragraph in element.iter(f"{_A}p"):
             added = self._paragraph(paragraph)
@@ -289,9 +287,6 @@ class _Reader:
                 runs.append((start, self._position, None))
         text = "".join(self.original[len(self.original) - len(runs) :])
         return runs if text.strip() else []
-
-    def _space(self) -> Run:
-        return self._position, self._position, " "
 
     def _append(self, text: str) -> int:
         start = self._position

@@ -282,8 +282,11 @@ def test_chinese_lines_join_without_spaces() -> None:
 def with_map(content: bytes, *pairs: tuple[int, str]) -> bytes:
     """A file whose font says which characters its codes stand for."""
     lines = "\n".join(f"<{code:02x}> <{text}>" for code, text in pairs)
-    cmap = f"""/CIDInit /ProcSet findresource begin 12 dict begin begincmap /CMapName /X def /CMapType 2 def
-1 begincodespacerange <00> <ff> endcodespacerange {len(pairs)} beginbfchar\n{lines}\nendbfchar endcmap end end""".encode()
+    cmap = (
+        "/CIDInit /ProcSet findresource begin 12 dict begin begincmap /CMapName /X def /CMapType 2 def\n"
+        f"1 begincodespacerange <00> <ff> endcodespacerange {len(pairs)} beginbfchar\n"
+        f"{lines}\nendbfchar endcmap end end"
+    ).encode()
     font = b"<</Type/Font/Subtype/Type1/BaseFont/Helvetica/ToUnicode 6 0 R>>"
     stream = b"<</Length %d>>stream\n%s\nendstream" % (len(cmap), cmap)
     return pdf(content, resources="/F3 5 0 R", objects=(font, stream))
