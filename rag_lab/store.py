@@ -63,7 +63,8 @@ def _temporary(parent: Path, folder: bool = True) -> Iterator[Path]:
         # A sweeper may come between making and locking: then its lock is waited for, and what it took is made anew.
         with suppress(FileNotFoundError):
             lock = os.open(made, os.O_RDONLY)
-            fcntl.flock(lock, fcntl.LOCK_EX)
+            with suppress(OSError):  # a file system without locks: what is left behind there stays until someone looks
+                fcntl.flock(lock, fcntl.LOCK_EX)
             if made.exists():
                 break
             os.close(lock)

@@ -2,6 +2,7 @@
 
     python experiments/benchmarks/update.py scifact [--share 0.01]
     python experiments/benchmarks/update.py growth [--sizes 5000 20000 80000] [--changes 10 100 1000]
+    python experiments/benchmarks/update.py recall [--share 0.15]
     python experiments/benchmarks/update.py files [--entries 1000]
 
 ``scifact``: the whole collection (SciFact under RAG_LAB_DATA, or beside the project) is published into a new store with
@@ -13,6 +14,10 @@ compared again.
 
 ``growth``: texts drawn by a seed, with vectors drawn from a hash of the text, so that encoding takes next to no time
 and what is left of an update is seen: the part that grows with the corpus, and the part that grows with the change.
+
+``recall``: of the 100 exact neighbours of each question, how many an approximate index finds that is older than its
+rows, and how many one that was built for them; for all rows and for a drawn share of them, without the exact search
+that few permitted rows get otherwise. It writes to the store of RAG_LAB_HOME, and reads the vectors that are there.
 
 ``files``: small entries published one after another, with and without having the disk keep each.
 """
@@ -39,19 +44,21 @@ from rag_lab import datasets
 from rag_lab.contracts import Acl, Document, Encoder, IntArray, Span
 from rag_lab.corpus.chunking import Whole
 from rag_lab.corpus.publishing import compact, publish, rewrite_without
-from rag_lab.corpus.snapshot import Snapshot
-from rag_lab.retrieval.encoders import embed_queries, load_encoder
+from rag_lab.corpus.snapshot import Snapshot, index_name
+from rag_lab.retrieval.dense import DenseIndex
+from rag_lab.retrieval.encoders import Embeddings, embed_queries, load_encoder
 from rag_lab.store import Store
 
 DEPTH = 1000
+NEIGHBOURS = 100
 os.environ.setdefault("RAG_LAB_DATA", str(Path(__file__).parents[3] / "shared" / "data"))
 
 
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["scifact", "growth", "files"])
-    parser.add_argument("--share", type=float, default=0.01)
+    parser.add_argument("what", choices=["scifact", "growth", "recall", "files"])
+    parser.add_argument("--share", type=float)
     parser.add_argument("--sizes", type=int, nargs="+", default=[5000, 20000, 80000])
     parser.add_argument("--changes", type=int, nargs="+", default=[10, 100, 1000])
     parser.add_argument("--entries", type=int, default=1000)
@@ -59,7 +66,9 @@ def main() -> None:
     print(f"load before: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
     with tempfile.TemporaryDirectory() as work:
         if options.what == "scifact":
-            scifact(Path(work), options.share)
+            scifact(Path(work), options.share or 0.01)
+        elif options.what == "recall":
+            recall(options.share or 0.15)
         elif options.what == "growth":
             growth(Path(work), options.sizes, options.changes)
         else:
@@ -220,6 +229,42 @@ def growth(work: Path, sizes: Sequence[int], changes: Sequence[int]) -> None:
 def drawn(random: np.random.Generator) -> str:
     """A text of 120 words, some frequent and most rare."""
     return " ".join(f"w{number}" for number in (random.pareto(1.1, size=120) * 20).astype(int).tolist())
+
+
+# --- recall ---------------------------------------------------------------------------------------------------------
+
+
+def recall(share: float) -> None:
+    """A line for each factory and share of permitted rows."""
+    found = datasets.load("scifact")
+    encoder = load_encoder("minilm")
+    queries = embed_queries(encoder, [question.text for question in found.questions])
+    factories = ["Flat", "HNSW32", "IVF64,Flat"]
+    base = publish(Store.default(), found.documents, Whole(), encoder=encoder, factories=factories)
+    random = np.random.default_rng(0)
+    some = random.permutation(len(found.documents))[: round(share * len(found.documents))].tolist()
+    changed = [replace(found.documents[i], text=shuffled(found.documents[i].text, random)) for i in some]
+    made = publish(base.store, changed, Whole(), encoder=encoder, factories=factories, base=base)
+    exact = made.dense("Flat")
+    print(f"{len(changed)} of {len(found.documents)} documents changed; recall@{NEIGHBOURS}, {len(queries)} questions")
+    for factory in factories[1:]:
+        kept = made.facts["parts"][index_name(factory)] == base.facts["parts"][index_name(factory)]
+        fresh = DenseIndex.build(Embeddings(np.asarray(made.vectors), encoder.name, encoder.version), factory)
+        for permitted in (1.0, 0.5, 0.1, 0.02):
+            allowed = random.random(len(made.chunks)) < permitted
+            truth = exact.search(queries, NEIGHBOURS, allowed).ranking
+            with mock.patch("rag_lab.retrieval.dense.EXACT_ROWS", 0):
+                older, newer = (
+                    np.mean(
+                        [len(np.intersect1d(one.of(i), truth.of(i))) / len(truth.of(i)) for i in range(len(queries))]
+                    )
+                    for one in (
+                        index.search(queries, NEIGHBOURS, allowed).ranking for index in (made.dense(factory), fresh)
+                    )
+                )
+            print(
+                f"{factory:12} {permitted:5.0%} permitted  older {older:.4f} (kept: {kept})  built for them {newer:.4f}"
+            )
 
 
 # --- files ----------------------------------------------------------------------------------------------------------
