@@ -1,4 +1,4 @@
-"""The command line of corpora: ``rag-lab corpus add | update | delete | revoke | lift | expire | status | ...``."""
+"""The command line of corpora: ``rag-lab corpus add | update | delete | revoke | lift | purge | status | ...``."""
 
 from __future__ import annotations
 
@@ -110,6 +110,31 @@ def lift(name: Name, documents: Ids) -> None:
     with _opened(name) as corpus:
         epoch = corpus.lift(documents)
     typer.echo(f"lifted: {', '.join(documents)} (epoch {epoch})")
+
+
+@app.command()
+def purge(
+    name: Name,
+    check: Annotated[bool, typer.Option("--check", help="Remove nothing, search once more.")] = False,
+    wait: Wait = WAIT_S,
+) -> None:
+    """Remove every byte of denied documents from the store, and search the disk for what is left of them.
+
+    Exit status 1 when something is left.
+    """
+    from rag_lab.terminal_corpus import print_proof, print_purge
+
+    with _opened(name) as corpus:
+        if check:
+            proof = corpus.prove(progress=_shown())
+        else:
+            done = corpus.purge(progress=_shown(), wait_s=wait)
+            print_purge(done)
+            if done.proof is None:
+                return
+            proof = done.proof
+    print_proof(proof)
+    raise typer.Exit(0 if proof.clean else 1)
 
 
 @app.command()

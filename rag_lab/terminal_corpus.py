@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rag_lab.corpus.catalogue import GenerationRow
     from rag_lab.corpus.corpus import Report
     from rag_lab.corpus.migration import Migration
+    from rag_lab.corpus.purge import Proof, Purge
     from rag_lab.corpus.status import Drift, Status
     from rag_lab.metrics.freshness import Check
 
@@ -290,3 +291,40 @@ def _line(target: Console, text: str, style: str = "") -> None:
 
 def _print(target: Console, content: Table | Text) -> None:
     target.print(content, width=min(WIDTH, target.width))
+
+
+def print_purge(done: Purge, console: Console | None = None) -> None:
+    """What a purge removed."""
+    target = console or stdout()
+    if not done.documents:
+        _line(target, "Nothing to purge: no denied document has bytes on the disk.", "bold")
+        return
+    _line(target, f"Purged {plural(len(done.documents), 'document')}: {_names(done.documents)}", "bold")
+    facts = {
+        "active now": f"generation {done.generation}, without them" if done.generation else "",
+        "taken away": ", ".join(f"{count(n)} {kind}" for kind, n in done.removed.items()),
+    }
+    _facts(target, facts)
+
+
+def print_proof(proof: Proof, console: Console | None = None) -> None:
+    """What a search for purged documents found: the verdict first, then every file."""
+    target = console or stdout()
+    verdict = "Nothing of them is left." if proof.clean else "NOT everything is gone."
+    _line(target, verdict, "bold green" if proof.clean else "bold red")
+    searched = f"{plural(proof.files, 'file')}, {proof.searched / 1e6:,.1f} MB, in {duration(proof.seconds)} s"
+    facts = {
+        "searched": searched,
+        "looked for": f"{plural(proof.marks, 'piece')} of {plural(len(proof.documents), 'document')}",
+        "not looked for": _names(proof.unmarked),
+        "indexes with them": count(proof.postings) if proof.postings else "",
+    }
+    _facts(target, facts)
+    if proof.unmarked:
+        _line(target, "note: what is not looked for is too short, or all of it stands in documents that stay")
+    _reasons(target, "Still there", {str(finding.place): plural(finding.pieces, "piece") for finding in proof.left})
+    _reasons(target, "Cannot be read", {str(path): "look at it by hand" for path in proof.unreadable})
+    kept = {str(finding.place): plural(finding.pieces, "piece") for finding in proof.elsewhere}
+    _reasons(target, "In other corpora, which have a copy of their own", kept)
+    written = {str(finding.place): plural(finding.pieces, "piece") for finding in proof.exported}
+    _reasons(target, "In what runs wrote outside of the store; delete these files by hand", written)
