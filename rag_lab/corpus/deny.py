@@ -22,6 +22,7 @@ id may be used again: old snapshots still hide the old content while new ones sh
 
 from __future__ import annotations
 
+import fcntl
 import glob
 import hashlib
 import json
@@ -30,7 +31,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property, lru_cache
@@ -225,17 +226,32 @@ class DenyList:
 
     @contextmanager
     def _locked(self, corpus: str, mode: Literal["read", "write"]) -> Iterator[None]:
-        """The corpus's lock, shared ("read") or exclusive; a lock object of one's own suits any thread and any fork."""
-        from filelock import ReadWriteLock
+        """The corpus's lock, shared ("read") or exclusive.
 
-        path = self._folder(corpus).with_suffix(".lock")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        lock = ReadWriteLock(path, is_singleton=False)
-        try:
-            with lock.read_lock() if mode == "read" else lock.write_lock():
-                yield
-        finally:
-            lock.close()
+        Everybody passes a gate first, and a writer stays in it, so that readers who come later wait for the writer.
+        """
+        gate, lock = (self._folder(corpus).with_suffix(end) for end in (".gate", ".lock"))
+        gate.parent.mkdir(parents=True, exist_ok=True)
+        kind = fcntl.LOCK_SH if mode == "read" else fcntl.LOCK_EX
+        with ExitStack() as stack:
+            with ExitStack() as entrance:
+                entrance.enter_context(_flocked(gate, kind))
+                stack.enter_context(_flocked(lock, kind))
+                if mode == "write":
+                    stack.push(entrance.pop_all())
+            yield
+
+
+@contextmanager
+def _flocked(path: Path, kind: int) -> Iterator[None]:
+    """A lock on a file, opened for this alone, so that it is the same between threads as between processes."""
+    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        fcntl.flock(handle, kind)
+        yield
+    finally:
+        fcntl.flock(handle, fcntl.LOCK_UN)  # closing alone would leave it to a child that was forked meanwhile
+        os.close(handle)
 
 
 @lru_cache(maxsize=64)

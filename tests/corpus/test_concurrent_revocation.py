@@ -1,0 +1,123 @@
+"""Readers in several processes, and a writer that revokes: nothing is handed out after the call that revoked it.
+
+`time.monotonic` is one clock for all processes of a machine. A reader notes the time inside the hand-out, the writer
+after its call has returned.
+"""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rag_lab.contracts import Acl, Document
+from rag_lab.corpus.chunking import Whole
+from rag_lab.corpus.deny import DenyList
+from rag_lab.corpus.publishing import publish
+from rag_lab.store import Store
+
+DOCUMENTS, REVOKED, BATCHES = 60, 50, 300
+WORDS = ["pump", "valve", "sensor", "lamp", "wheel", "axle", "brake", "cable"]
+
+READER = """
+import random, sys, time
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, sys.argv[1])
+from conftest import HashEncoder
+from rag_lab.budgets import Budget, Prices
+from rag_lab.contracts import Principal, Request
+from rag_lab.corpus.policies import NO_BOOK
+from rag_lab.corpus.snapshot import Snapshot
+from rag_lab.generation.extractive import ExtractiveReader
+from rag_lab.store import Store
+from rag_lab.variants import load_variant
+from rag_lab.variants.execute import Memory, run_variant
+from rag_lab.variants.handing_out import hand_out
+from rag_lab.variants.query_vectors import query_vectors
+from rag_lab.variants.stage import Batch
+
+store, encoder, reader = Store(Path(sys.argv[2])), HashEncoder(), ExtractiveReader()
+snapshot = Snapshot(store, sys.argv[3])
+variant = load_variant("x", [sys.argv[4], {"assemble": {"passages": 20}}])
+reads, words, draw = int(sys.argv[5]), sys.argv[6].split(), random.Random(sys.argv[4] + sys.argv[7])
+prices, stop, done = Prices.load(), Path(sys.argv[8]), 0
+asked = [[f"{a} {b}" for b in words[:4]] for a in words[:4]]
+while done < reads or not stop.exists():
+    queries = draw.choice(asked)
+    requests = [
+        Request(f"r{i}", query, Principal("default"), "default", datetime(2026, 1, 1, tzinfo=UTC))
+        for i, query in enumerate(queries)
+    ]
+    batch = Batch(
+        requests=requests,
+        gold=[np.zeros(0, dtype=np.int32)] * len(requests),
+        snapshot=snapshot,
+        book=NO_BOOK,
+        scopes=snapshot.scopes(requests),
+        generator=reader,
+        generates=False,
+        prices=prices,
+        store=store,
+        encoder=lambda: encoder,
+        query_vectors=lambda: query_vectors(store, encoder, queries),
+        progress=lambda *_: None,
+    )
+    state = run_variant(variant, batch, Budget(), Memory())
+    with hand_out(state) as checked:
+        ids = {snapshot.chunks.document_id[row] for row in checked.ranking.chunk.tolist()}
+        ids |= {passage.document_id for context in checked.contexts or () for passage in context.passages}
+        now = time.monotonic()
+    print(now, len(state.failures), *sorted(ids), flush=True)
+    done += 1
+"""
+
+
+@pytest.mark.slow
+def test_no_revoked_document_is_handed_out_after_the_call_returned(tmp_path: Path, hash_encoder: Any) -> None:
+    draw, store, stop = random.Random(5), Store(tmp_path / "store"), tmp_path / "stop"
+    documents = [
+        Document(f"d{n}", " ".join(draw.choices(WORDS, k=6)) + f" unit{n}.", acl=Acl(public=True), language="en")
+        for n in range(DOCUMENTS)
+    ]
+    snapshot = publish(
+        store, documents, Whole(), analyzer="en", encoder=hash_encoder, factories=["Flat"], corpus="manuals"
+    )
+    tests = str(Path(__file__).parents[1])
+    readers, logs = [], [tmp_path / f"log{n}" for n in range(3)]
+    for number, (log, stage) in enumerate(zip(logs, ("dense", "dense", "bm25"), strict=True)):
+        arguments = [tests, str(store.root), snapshot.id, stage, str(BATCHES), " ".join(WORDS), str(number), str(stop)]
+        with log.open("w") as file:
+            readers.append(subprocess.Popen([sys.executable, "-c", READER, *arguments], stdout=file))
+    while not all(log.read_text().count("\n") > 20 for log in logs):
+        assert [reader.poll() for reader in readers] == [None] * 3
+        time.sleep(0.05)
+    deny, returned, took = DenyList(store), {}, []
+    order = [document.document_id for document in documents]
+    draw.shuffle(order)
+    for number in range(0, REVOKED, 2):
+        began = time.monotonic()
+        deny.deny("manuals", order[number : number + 2], "leaked", by="test")
+        returned |= dict.fromkeys(order[number : number + 2], time.monotonic())
+        took.append(time.monotonic() - began)
+        time.sleep(0.2)
+    stop.touch()
+    assert [reader.wait(timeout=120) for reader in readers] == [0, 0, 0]
+    reads = [line.split() for log in logs for line in log.read_text().splitlines()]
+    handed_out = [(float(moment), set(ids)) for moment, _, *ids in reads]
+    late = [(moment, d) for moment, ids in handed_out for d in ids & returned.keys() if moment > returned[d]]
+    assert late == []
+    assert len(reads) >= 3 * BATCHES  # of four requests each
+    during = [ids for moment, ids in handed_out if min(returned.values()) < moment < max(returned.values())]
+    assert len(during) > 50
+    assert all(any(d in ids for _, ids in handed_out) for d in returned)  # each had been handed out before
+    assert set().union(*(ids for moment, ids in handed_out if moment > max(returned.values()))) <= set(order[REVOKED:])
+    assert max(took) < 5
