@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import codecs
 import re
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from importlib import import_module
 from pathlib import PurePath
 from typing import Protocol, cast
@@ -101,8 +103,19 @@ def format_of(data: bytes, name: str) -> str:
 
 
 def parser_version(format_name: str) -> str:
-    """Version of the parser of a format, that of `format_of`."""
-    return _parser(format_name).version()
+    """Version of the parser of a format, a key of `FORMATS`, with all that has a part in its results."""
+    return f"{_parser(format_name).version()} {_shared_version()}"
+
+
+@cache
+def _shared_version() -> str:
+    from importlib.metadata import version
+
+    from rag_lab.corpus.parsing import decoding, language, layer
+
+    libraries = (f"{name}-{version(name)}" for name in ("turbohtml", "py3langid"))
+    ours = (layer.VERSION, decoding.VERSION, language.VERSION)
+    return " ".join((*ours, *libraries, f"unicode-{unicodedata.unidata_version}"))
 
 
 def parse(data: bytes, name: str, *, keep_hidden: bool = False) -> Parsed:
@@ -117,7 +130,9 @@ def parse(data: bytes, name: str, *, keep_hidden: bool = False) -> Parsed:
 
 def read(data: bytes, name: str, *, keep_hidden: bool = False) -> Parsed:
     """What `parse` does before `completed`: the part that untrusted bytes should see only in a process of its own."""
-    return _parser(format_of(data, name)).parse(data, name, keep_hidden)
+    format_name = format_of(data, name)
+    parsed = _parser(format_name).parse(data, name, keep_hidden)
+    return replace(parsed, parser=parser_version(format_name))
 
 
 def completed(parsed: Parsed) -> Parsed:

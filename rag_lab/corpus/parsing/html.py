@@ -18,7 +18,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache
 
 from rag_lab.contracts import BlockKind
 from rag_lab.corpus.parsing.decoding import declared_in, decode
@@ -51,12 +50,12 @@ _META_NAMES = frozenset(
 )
 
 
-@cache
-def version() -> str:
-    """Version of this parser and of its library."""
-    from importlib.metadata import version as installed
+VERSION = "html-1"
 
-    return f"html-1 turbohtml-{installed('turbohtml')}"
+
+def version() -> str:
+    """Version of this parser."""
+    return VERSION
 
 
 def parse(data: bytes, name: str, keep_hidden: bool = False) -> Parsed:  # noqa: ARG001 - one interface
@@ -70,7 +69,7 @@ def parse(data: bytes, name: str, keep_hidden: bool = False) -> Parsed:  # noqa:
         layer.blocks,
         decoded.text,
         layer.offsets,
-        version(),
+        VERSION,
         title=clean("".join(page.title)),
         language=page.language,
         metadata=page.metadata,

@@ -8,6 +8,7 @@ lists, formatting that outlives the paragraph it was opened in. Where the standa
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -73,6 +74,7 @@ _BREAKS_OUT = _words(
     "nobr ol p pre ruby s small span strong strike sub sup table tt u ul var"
 )
 _ROOTS = _words("html body")
+_SELF_CLOSED = re.compile(r"(?i)<(?:script|style|title|textarea|iframe|noembed|noframes|xmp)\b[^<>]{0,1000}/>")
 
 
 @dataclass(slots=True)
@@ -130,6 +132,7 @@ class Walk:
         self._owners: list[int] = []
         self._goes_on: list[Element] = []
         self._quirks = True
+        self._xml = source.startswith("<?xml")
         self._rules = hiding_rules(source)
 
     def is_open(self, *tags: str) -> bool:
@@ -145,10 +148,8 @@ class Walk:
         """All events in source order. At the end of the source every element is closed."""
         from turbohtml import tokenize
 
-        # A carriage return counts as a character of its own here; the tokenizer would drop it.
-        plain = self.source.replace("\r\n", " \n").replace("\r", "\n") if "\r" in self.source else self.source
         place = 0
-        for token in tokenize(plain, resolve_references=False, capture_source=True):
+        for token in tokenize(self._plain(), resolve_references=False, capture_source=True):
             kind = token.type
             if self._goes_on and (kind in (0, 5) or (kind == 1 and token.tag not in _SPECIAL)):
                 self._resume()
@@ -169,6 +170,17 @@ class Walk:
             place = end
         yield from self._pop_to(0, len(self.source))
 
+    def _plain(self) -> str:
+        """The source, place by place, as the tokenizer is to see it.
+
+        A carriage return counts as a character of its own here; the tokenizer would drop it. In XHTML elements that
+        close themselves are empty, which the tokenizer does not believe of those that hold no tags.
+        """
+        plain = self.source
+        if "\r" in plain:
+            plain = plain.replace("\r\n", " \n").replace("\r", "\n")
+        return _SELF_CLOSED.sub(lambda match: f"<!{' ' * (len(match.group()) - 3)}>", plain) if self._xml else plain
+
     def _start(self, token: Any, place: int, end: int) -> Iterator[Event]:
         tag = token.tag
         if tag in _TABLE_PARTS and not self._where["table"]:
@@ -185,7 +197,10 @@ class Walk:
         if element.own:
             self.removed[element.reason] += element.reason != "never"
         yield Open(element, end)
-        if tag in _VOID or (token.self_closing and (self.is_open("svg", "math") or tag in ("svg", "math"))):
+        if tag in _VOID:
+            return
+        if token.self_closing and (self._xml or tag in ("svg", "math") or self.is_open("svg", "math")):
+            yield Close(element, end)
             return
         self._push(element)
 

@@ -30,6 +30,8 @@ from rag_lab.contracts import Block, BlockKind, BoolArray, IntArray, Span
 
 Codes: TypeAlias = npt.NDArray[Any]
 
+VERSION = "layer-1"
+
 _PLAIN, _BLANK, _SPACE, _BREAK, _RETURN, _DROP, _JOINER, _SURROGATE = range(8)
 _DROPPED = (
     *((0x00, 0x09), (0x0E, 0x20), (0x7F, 0x85), (0x86, 0xA0), (0xAD, 0xAE), (0x61C, 0x61D), (0x180E, 0x180F)),

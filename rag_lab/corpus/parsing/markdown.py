@@ -44,10 +44,10 @@ _KINDS: Mapping[str, BlockKind] = {
 
 @cache
 def version() -> str:
-    """Version of this parser and of its libraries."""
+    """Version of this parser and of its library."""
     from importlib.metadata import version as installed
 
-    return f"markdown-1 markdown-it-py-{installed('markdown-it-py')} turbohtml-{installed('turbohtml')}"
+    return f"markdown-1 markdown-it-py-{installed('markdown-it-py')}"
 
 
 def parse(data: bytes, name: str, keep_hidden: bool = False) -> Parsed:  # noqa: ARG001 - one interface

@@ -69,6 +69,8 @@ def test_s02_hidden_texts_on_request_stay_apart() -> None:
         ("<ruby>漢<rp>(</rp><rt>かん</rt><rp>)</rp></ruby>", "漢 (かん)"),
         ("<p>seen</p><select><option>no</select><textarea>no</textarea><svg><text>no</text></svg>", "seen"),
         ("<svg><p>breaks out", "breaks out"),
+        ("<svg/><p>after", "after"),
+        ("<?xml version='1.0'?><html><title/><script src='x'/><a id='y'/><p/><div hidden=''/>seen", "seen"),
         ("<title>T</title><p>body", "body"),
         ("<p>one<p>two", "one\n\ntwo"),
         ("", ""),
