@@ -27,6 +27,7 @@ WORDS = ["pump", "valve", "sensor", "lamp", "wheel", "axle", "brake", "cable"]
 READER = """
 import random, sys, time
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -68,7 +69,7 @@ while done < reads or not stop.exists():
         prices=prices,
         store=store,
         encoder=lambda: encoder,
-        query_vectors=lambda: query_vectors(store, encoder, queries),
+        query_vectors=cache(lambda: query_vectors(store, encoder, queries)),
         progress=lambda *_: None,
     )
     state = run_variant(variant, batch, Budget(), Memory())
