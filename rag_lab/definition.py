@@ -21,6 +21,7 @@ from pydantic import (
 from rag_lab.budgets import Budget
 from rag_lab.contracts import RESOURCES, RagLabError
 from rag_lab.corpus.chunking import Chunker, Whole, load_chunker, settings_of
+from rag_lab.metrics.freshness import Targets
 
 MAIN = "main"
 LONGEST_SHOWN = 60
@@ -99,6 +100,9 @@ class Experiment(Settings):
     names of the catalogue or mappings of a name to its stages. `snapshots` gives names to several snapshots, each with
     its own settings on top of those in `snapshot`: every variant that retrieves then runs on each of them, under the
     name ``variant@snapshot``. `time` is the instant of questions that have none.
+
+    With `corpus` the variants search that corpus as it is, or its `generation`, and the dataset gives questions and
+    judgments; `freshness` holds the corpus to targets (`rag_lab.metrics.freshness.Targets`) instead of its own.
     """
 
     name: str = Field(pattern=r"^[\w][\w .@-]{0,99}$")
@@ -109,6 +113,9 @@ class Experiment(Settings):
     limit: int | None = Field(None, ge=1)
     seed: int = Field(0, ge=0, lt=2**32)
     time: str | None = None
+    corpus: str | None = None
+    generation: int | None = Field(None, ge=1)
+    freshness: Targets | None = None
     snapshot: SnapshotSettings = SnapshotSettings()
     snapshots: dict[SnapshotName, SnapshotSettings] = Field(default_factory=dict)
     generator: GeneratorSettings = GeneratorSettings()
@@ -150,6 +157,17 @@ class Experiment(Settings):
             for name, own in data["snapshots"].items()
         }
         return {**data, "snapshots": several}
+
+    @model_validator(mode="after")
+    def _corpus_as_it_is(self) -> Experiment:
+        """A corpus has its own chunks and indexes; what concerns a corpus needs one."""
+        if self.corpus is None and (self.generation is not None or self.freshness is not None):
+            field = "generation" if self.generation is not None else "freshness"
+            raise RagLabError(f"{field}: concerns a corpus; name it in the field corpus, or remove {field}")
+        if self.corpus is not None and (self.snapshots or self.snapshot != SnapshotSettings()):
+            field = "snapshots" if self.snapshots else "snapshot"
+            raise RagLabError(f"{field}: corpus {self.corpus} was built with settings of its own; remove {field}")
+        return self
 
     @model_validator(mode="before")
     @classmethod

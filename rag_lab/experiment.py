@@ -51,7 +51,7 @@ def run(
             results = _handed_out(work, lambda work: _results(work, {k: _checked(s) for k, s in states.items()}))
             if results is not None:
                 return results
-    raise RagLabError(f"run: documents of {work.dataset.name} are denied faster than it can be scored; run it again")
+    raise RagLabError(f"run: documents of {work.corpus} are denied faster than it can be scored; run it again")
 
 
 def _handed_out(work: Preparation, make: Callable[[Preparation], Results]) -> Results | None:
@@ -59,7 +59,7 @@ def _handed_out(work: Preparation, make: Callable[[Preparation], Results]) -> Re
     key = work.key
     kept = work.store.intact("results", key)
     results = Results.load(work.store.path("results", key)) if kept else make(work)
-    with DenyList(work.store).reading(work.dataset.name):
+    with DenyList(work.store).reading(work.corpus):
         if work.key != key:
             return None
         if not kept and not results.failures:
@@ -165,9 +165,12 @@ def _provenance(work: Preparation, states: Collection[State]) -> dict[str, Any]:
     first: dict[str, Ran] = {}
     for ran in (ran for state in states for ran in state.ran):
         first.setdefault(ran.key, ran)
+    freshness = work.definition.freshness
+    corpus = {"corpus": work.held.facts(freshness.plain() if freshness else None)} if work.held else {}
     return {
         **environment(),
         **detector,
+        **corpus,
         "key": work.key,
         "models": models,
         "snapshots": {name: _facts(snapshot) for name, snapshot in work.snapshots.items()},

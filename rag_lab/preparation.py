@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from rag_lab.contracts import (
     Abstention,
     Answer,
     Calibrated,
+    Document,
     Encoder,
     Generator,
     IntArray,
@@ -47,6 +48,9 @@ from rag_lab.variants.execute import Memory, run_variant
 from rag_lab.variants.query_vectors import query_vectors
 from rag_lab.variants.stage import Batch
 
+if TYPE_CHECKING:
+    from rag_lab.corpus.held import Held
+
 ANY_TIME = datetime(2000, 1, 1, tzinfo=UTC)
 FEW = 10
 OPEN_PRINCIPAL = Principal("default", (), "reader")
@@ -68,7 +72,8 @@ class Preparation:
         self.warnings: list[str] = []
         self.calibration: dict[str, Any] | None = None
         self.label = ""
-        self.settings = self.definition.snapshot_settings()
+        self.held = self._hold()
+        self.settings = self._settings()
         placed = place(self.definition.variant_definitions(), list(self.settings), bool(self.definition.snapshots))
         self.variants = {name: one.variant for name, one in placed.items()}
         self.snapshot_of = {name: one.snapshot for name, one in placed.items()}
@@ -78,6 +83,31 @@ class Preparation:
         self.metric_names = list(self.definition.metrics or metrics.DEFAULT)
         for name in self.metric_names:
             metrics.metric(name)
+
+    def _hold(self) -> Held | None:
+        """The corpus that the experiment runs on, None where it is made from the dataset's documents."""
+        if self.definition.corpus is None:
+            return None
+        from rag_lab.corpus.held import Held
+
+        return Held.hold(self.store, self.definition.corpus, self.definition.generation)
+
+    def _settings(self) -> dict[str, SnapshotSettings]:
+        """Settings of each snapshot by name; those of a corpus are its own."""
+        if self.held is None:
+            return self.definition.snapshot_settings()
+        built = self.held.row.settings
+        return {MAIN: SnapshotSettings(chunker=built["chunker"], encoder=built["encoder"])}
+
+    @property
+    def corpus(self) -> str:
+        """The name under which documents are denied."""
+        return self.definition.corpus or self.dataset.name
+
+    @property
+    def documents(self) -> list[Document]:
+        """What is searched: the documents of the corpus, or of the dataset."""
+        return self.held.documents if self.held else self.dataset.documents
 
     def _baseline(self) -> str:
         given = self.definition.baseline
@@ -103,7 +133,9 @@ class Preparation:
             raise RagLabError(f"dataset {found.name}: split '{found.split}' has no questions")
         check_answers(found.questions)
         judged = {document for judgments in found.qrels.values() for document in judgments}
-        check_overlap(judged, (document.document_id for document in found.documents), f"qrels of {found.name}")
+        searched = self.held.snapshot.documents if self.held else [d.document_id for d in found.documents]
+        check_overlap(judged, searched, f"qrels of {found.name}")
+        self.warnings += self.held.check_texts(found) if self.held else []
         self.warnings += found.integrity.warnings()
         strangers = sum(question.principal is None for question in found.questions)
         if found.rights == "declared" and strangers:
@@ -134,12 +166,16 @@ class Preparation:
     @cached_property
     def book(self) -> PolicyBook:
         """Who the readers of each policy are."""
+        if self.held:
+            return self.held.corpus.policies
         path = self.dataset.policies
         return PolicyBook() if path is None else PolicyBook.load(path, self.dataset.zone)
 
     def denied(self) -> frozenset[str]:
         """The documents that nobody may read."""
-        denials = DenyList(self.store).of(self.dataset.name)
+        if self.held:
+            return self.held.snapshot.denied()
+        denials = DenyList(self.store).of(self.corpus)
         named = [document for document in self.dataset.documents if document.document_id in denials.in_force]
         return denials.held({document.document_id: document_digest(document) for document in named})
 
@@ -159,6 +195,7 @@ class Preparation:
         return digest(
             self.definition.model_dump(mode="json"),
             self.dataset.fingerprint,
+            self.held.snapshot.id if self.held else "",
             {name: variant.to_yaml() for name, variant in self.variants.items()},
             {name: self.encoders[name].version for name in using},
             self.uncalibrated.version,
@@ -184,16 +221,20 @@ class Preparation:
                 f"encoder {self.encoders[name].name} does not know the corpus language {', '.join(sorted(strange))}: "
                 "dense scores say little; use encoder multilingual-e5"
             )
+        lucene = any(variant.needs_lucene for variant in self.searching(name))
+        if self.held:
+            self.held.check_indexes(lucene, factories)
+            return self.held.snapshot
         return publish(
             self.store,
-            self.dataset.documents,
+            self.documents,
             settings.chunker,
             token_encoder=self.encoders[name] if settings.chunker.counts_tokens else None,
-            analyzer=self._analyzer(settings) if any(v.needs_lucene for v in self.searching(name)) else None,
+            analyzer=self._analyzer(settings) if lucene else None,
             encoder=self.encoders[name] if factories else None,
             factories=factories,
             progress=self.bars.show,
-            corpus=self.dataset.name,
+            corpus=self.corpus,
         )
 
     def _analyzer(self, settings: SnapshotSettings) -> str:
@@ -228,7 +269,7 @@ class Preparation:
         if not (self.calibrates and isinstance(self.loaded, Calibrated)):
             return self.loaded
         denied = self.denied()
-        readable = (document for document in self.dataset.documents if document.document_id not in denied)
+        readable = (document for document in self.documents if document.document_id not in denied)
         return self.loaded.with_background([document.text for document in readable])
 
     @cached_property
