@@ -30,6 +30,7 @@ from rag_lab.corpus.chunk_table import (
 )
 from rag_lab.corpus.chunking import Chunker
 from rag_lab.progress import progress_bar
+from rag_lab.retrieval.dense import text_numbers
 from rag_lab.store import Store, digest, manifest, verify
 
 FORMAT = "segment-1"
@@ -221,7 +222,8 @@ def _encode(
     from rag_lab.corpus.chunk_table import read_chunks
 
     keys = read_text_keys(segment.folder)
-    _, first, which = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+    numbers = text_numbers(keys)
+    first = np.unique(numbers, return_index=True)[1]
     distinct = np.sort(first)
     position = np.empty(len(keys), dtype=np.int64)
     position[distinct] = np.arange(len(distinct))
@@ -246,7 +248,7 @@ def _encode(
                 blocks.write(name, made)
             vectors[some] = made
             advance(len(some))
-    return vectors[position[first[which.reshape(-1)]]]
+    return vectors[position[first[numbers]]]
 
 
 def _copy_known(other: Segment, wanted: dict[bytes, int], vectors: VectorArray) -> None:

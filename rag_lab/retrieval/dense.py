@@ -223,17 +223,22 @@ def match_rows(ids: TextKeys, rows: TextKeys) -> RowArray:
 
     Equal texts have equal vectors, so any id of a text may stand for any row of it, but each for one only.
     """
-    both = np.concatenate([ids, rows])
-    _, text = np.unique(both, axis=0, return_inverse=True)
-    text = text.reshape(-1)
-    pairs = [np.stack([part, _occurrence(part)], axis=1) for part in (text[: len(ids)], text[len(ids) :])]
-    width = len(both) + 1
-    mine, theirs = (pair[:, 0] * width + pair[:, 1] for pair in pairs)
-    order = np.argsort(theirs)
-    place = np.searchsorted(theirs, mine, sorter=order)
-    place[place == len(theirs)] = 0
-    row = order[place] if len(order) else np.full(len(mine), -1)
-    return np.where(theirs[row] == mine, row, -1) if len(order) else row
+    text = text_numbers(np.concatenate([ids, rows]))
+    # A text's first id goes with its first row, its second with its second, and so on.
+    mine, theirs = (part * (len(text) + 1) + _occurrence(part) for part in (text[: len(ids)], text[len(ids) :]))
+    _, of_id, of_row = np.intersect1d(mine, theirs, assume_unique=True, return_indices=True)
+    found = np.full(len(ids), -1, dtype=np.intp)
+    found[of_id] = of_row
+    return found
+
+
+def text_numbers(keys: TextKeys) -> RowArray:
+    """A number for each text key, equal for equal ones: ``[n]``."""
+    order = np.lexsort(keys.T)
+    ordered_keys = keys[order]
+    numbers = np.empty(len(keys), dtype=np.intp)
+    numbers[order] = np.cumsum(np.r_[False, (ordered_keys[1:] != ordered_keys[:-1]).any(axis=1)][: len(keys)])
+    return numbers
 
 
 def outdated(row_of: RowArray, rows: int) -> bool:
