@@ -432,6 +432,22 @@ def test_grid_of_a_single_path() -> None:
     assert parsed.text == "| Gate | Opens |\n| The northern gate | 8 |"
 
 
+@pytest.mark.parametrize("top", [True, False])
+def test_table_with_rulings_between_rows_alone(top: bool) -> None:
+    heights = ([716] if top else []) + [700, 660, 640]
+    rules = b"".join(b"60 %d m 400 %d l S " % (y, y) for y in heights)
+    rows = [
+        *((60, 704, "Plan"), (200, 704, "What it holds"), (330, 704, "Fee")),
+        *((60, 686, "Basic"), (200, 686, "One seat by"), (200, 672, "the window"), (330, 686, "12")),
+        *((60, 646, "Full"), (200, 646, "Two seats"), (330, 646, "20")),
+    ]
+    parsed = read(pdf(rules + show((60, 760, "These are the plans."), *rows)))
+    assert texts(parsed, BlockKind.TABLE) == [
+        "| Plan | What it holds | Fee |\n| Basic | One seat by the window | 12 |\n| Full | Two seats | 20 |"
+    ]
+    assert texts(parsed)[0] == "These are the plans."
+
+
 def test_columns_that_may_be_a_table_are_said_to_be_uncertain() -> None:
     parsed = read(pdf(show((60, 700, "Name"), (200, 700, "Ada"), (60, 686, "Town"), (200, 686, "Ulm"))))
     assert parsed.notes == ("reading_order: uncertain", "columns could not be told from a table: page 1")
@@ -464,6 +480,23 @@ def test_headers_that_change_sides_or_begin_late() -> None:
     ]
     parsed = read(pdf(*contents))
     assert parsed.removed == {"page header": 7, "page number": 8}
+
+
+def test_running_headers_that_end_in_the_page_number() -> None:
+    titles = ("Of doors", "Of doors", "Of windows", "Of roofs", "Of roofs", "Of cellars")
+    contents = [show((60, 760, f"Chapter {title} {page + 20}"), *body(page)) for page, title in enumerate(titles, 1)]
+    parsed = read(pdf(*contents))
+    assert parsed.removed == {"page header": 6}
+    assert "Chapter" not in parsed.text
+
+
+def test_tables_of_contents_go() -> None:
+    lines = [(60, 700, "Doors . . . . . . . . . . . . . . 3"), (60, 686, "Roofs ............... 12")]
+    parsed = read(
+        pdf(show((60, 740, "Contents of the book"), *lines, (60, 640, "Doors are made of wood and of iron.")))
+    )
+    assert parsed.text == "Contents of the book\n\nDoors are made of wood and of iron."
+    assert parsed.removed == {"table of contents": 2}
 
 
 def test_text_that_comes_once_at_the_edge_stays() -> None:

@@ -33,6 +33,7 @@ _SAMPLE = 50
 _PROGRAM_TITLE = re.compile(
     r"(?i)(microsoft (word|powerpoint) - .*|untitled|.*\.(docx?|pptx?|odt|indd|tex|dvi|rtf))\s*"
 )
+_CONTENTS = re.compile(r"(?:\. ?){5,}\s*[\dxvi]+$")
 _DATE = re.compile(r"D:(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?(?:Z|([+-]\d\d)'?(\d\d)?)?")
 _ONE_AT_A_TIME = Lock()
 """pdfium must not be used by two threads at once."""
@@ -68,7 +69,7 @@ def parse(data: bytes, name: str, keep_hidden: bool) -> Parsed:
         version(),
         title=title,
         metadata=metadata,
-        removed=dict(reading.removed),
+        removed=dict(+reading.removed),
         hidden=tuple(reading.hidden) if keep_hidden else (),
         notes=tuple(notes),
     )
@@ -100,7 +101,13 @@ def _regions(reading: Reading) -> tuple[list[tuple[int, list[Line] | Cells]], li
     uncertain = []
     for page in pages:
         arrangement = arrange([piece for piece in page.pieces if id(piece) not in furniture.pieces], page.tables)
-        regions += [(page.number, _lines(page.glyphs, region)) for region in arrangement.regions]
+        for region in arrangement.regions:
+            lines = _lines(page.glyphs, region)
+            if isinstance(lines, list):
+                text = [line for line in lines if not _CONTENTS.search(line.text)]
+                reading.removed["table of contents"] += len(lines) - len(text)
+                lines = text
+            regions.append((page.number, lines))
         uncertain += [] if arrangement.certain else [page.number]
     return regions, uncertain
 

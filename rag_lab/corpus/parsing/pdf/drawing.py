@@ -41,6 +41,10 @@ class Frame:
 
     def point(self, x: float, y: float) -> tuple[float, float]:
         """Where a point of the page is shown."""
+        return self.points(x, y)
+
+    def points(self, x: Any, y: Any) -> tuple[Any, Any]:
+        """Where points of the page are shown, numbers or arrays."""
         x, y = x - self.left, y - self.bottom
         if self.turns == 0:
             return x, self.inner_height - y

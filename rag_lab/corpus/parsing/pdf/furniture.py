@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rag_lab.corpus.parsing.pdf.pieces import Piece, rows_of
@@ -13,6 +13,7 @@ _EDGE, _WIDEST_EDGE, _EDGE_POINTS = 0.12, 0.25, 72.0
 _MOST_ROWS = 3
 _TOLERANCE = 4.0
 _LONGEST_NUMBER = 16
+_AT_END = re.compile(r"^\d{1,4}(?=\s)|(?<=\s)\d{1,4}$|^\d{1,4}$")
 _DIGITS = re.compile(r"\d+")
 _PAGE_NUMBER = re.compile(
     r"(?i)\W*((page|seite|p\.|pg\.)\W*\d+(\W*(of|von|/)\W*\d+)?|\d+\s*(of|/)\s*\d+|第\s*\d+\s*页(\W*共\s*\d+\s*页)?)\W*|"
@@ -55,6 +56,7 @@ def find_furniture(pages: Sequence[Sequence[Piece]], heights: Sequence[float], b
     last = max((piece.y1 for pieces in pages for piece in pieces), default=0.0)
     rows = [row for page, pieces in enumerate(pages) for row in _edge_rows(page, pieces, heights[page], first, last)]
     repeated = _repeated([row for stack in rows for row in stack], len(pages), body_size)
+    repeated |= _numbered([stack[0] for stack in rows if stack], repeated, body_size)
     furniture = Furniture()
     for stack in rows:
         kinds = [repeated.get(id(row)) or _number(row, len(pages)) for row in stack]
@@ -114,6 +116,21 @@ def _repeated(rows: Sequence[_Row], pages: int, body_size: float) -> dict[int, s
                 continue
             found[id(row)] = "page number" if varies else f"page {place}"
     return found
+
+
+def _numbered(outermost: Sequence[_Row], repeated: Mapping[int, str], body_size: float) -> dict[int, str]:
+    """Outermost rows that begin or end with a number as far from the page's place as on most other pages."""
+    shifts: dict[tuple[str, int], list[_Row]] = defaultdict(list)
+    for row in outermost:
+        for number in {match.group() for match in _AT_END.finditer(row.text)}:
+            shifts[row.place, int(number) - row.page].append(row)
+    return {
+        id(row): f"page {place}"
+        for (place, _), group in shifts.items()
+        if len(group) >= _MOST_ROWS
+        for row in group
+        if id(row) not in repeated and row.apart and row.size <= 1.15 * body_size
+    }
 
 
 def _counts(row: _Row, other: _Row) -> bool:

@@ -21,6 +21,7 @@ _MOST_FILLS = 3_000
 _SCANNED = 0.5
 _INVISIBLE = (3, 7)
 _HYPHENS = (0x02, 0xFFFE)
+_BLANK = frozenset({0x20, 0x0D, 0x0A, 0xA0, 0})
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,43 +66,62 @@ REASONS = ("invisible", "colour of the background", "covered", "tiny", "outside 
 
 
 def read_glyphs(textpage: Any, frame: Frame, drawing: Drawing) -> Glyphs:
-    """All characters of a page; NUL goes before any position is counted."""
+    """All characters of a page, given as pdfium's own handle; NUL goes before any position is counted."""
     import pypdfium2.raw as pdfium
 
     count = max(0, pdfium.FPDFText_CountChars(textpage))
     codes = np.zeros(count, dtype=np.uint32)
-    boxes = np.zeros((count, 4), dtype=np.float32)
+    rectangles = np.zeros((count, 4))
+    origins = np.zeros((count, 2))
     style = np.full(count, -1, dtype=np.int32)
     styles: list[Style] = []
     known: dict[int, int] = {}
     rectangle = pdfium.FS_RECTF()
     x, y = ctypes.c_double(), ctypes.c_double()
+    code_of, object_of = pdfium.FPDFText_GetUnicode, pdfium.FPDFText_GetTextObject
+    box_of, origin_of, address_of = pdfium.FPDFText_GetLooseCharBox, pdfium.FPDFText_GetCharOrigin, ctypes.addressof
     for i in range(count):
-        code = pdfium.FPDFText_GetUnicode(textpage, i)
-        codes[i] = code
-        if code in (0x20, 0x0D, 0x0A, 0xA0, 0) or pdfium.FPDFText_IsGenerated(textpage, i) == 1:
+        codes[i] = code = code_of(textpage, i)
+        if code in _BLANK:
             continue
-        item = pdfium.FPDFText_GetTextObject(textpage, i)
-        address = ctypes.cast(item, ctypes.c_void_p).value or 0
-        if address not in known:
-            known[address] = len(styles)
+        item = object_of(textpage, i)
+        if not item:
+            continue
+        address = address_of(item.contents)
+        known_style = known.get(address)
+        if known_style is None:
+            known_style = known[address] = len(styles)
             styles.append(_style(textpage, i, item, frame, drawing.order.get(address, -1)))
-        style[i] = known[address]
-        size = styles[known[address]].size
-        pdfium.FPDFText_GetLooseCharBox(textpage, i, rectangle)
-        pdfium.FPDFText_GetCharOrigin(textpage, i, x, y)
-        x0, top, x1, bottom = frame.box(rectangle.left, rectangle.bottom, rectangle.right, rectangle.top)
-        if styles[known[address]].upright:
-            baseline = frame.point(x.value, y.value)[1]
-            top, bottom = baseline - 0.8 * size, baseline + 0.2 * size
-        boxes[i] = x0, top, x1, bottom
+        style[i] = known_style
+        box_of(textpage, i, rectangle)
+        origin_of(textpage, i, x, y)
+        rectangles[i] = rectangle.left, rectangle.bottom, rectangle.right, rectangle.top
+        origins[i] = x.value, y.value
     for hyphen in _HYPHENS:
         codes[codes == hyphen] = ord("-")
     codes[(codes >= 0xD800) & (codes < 0xE000) | (codes > 0x10FFFF)] = 0xFFFD
+    boxes = _boxes(rectangles, origins, style, styles, frame)
     hidden, recognised = _hidden(boxes, style, styles, frame, drawing)
     kept = codes != 0
     text = codes[kept].astype("<u4").tobytes().decode("utf-32-le")
     return Glyphs(text, boxes[kept], style[kept], tuple(styles), hidden[kept], recognised)
+
+
+def _boxes(rectangles: Floats, origins: Floats, style: IntArray, styles: list[Style], frame: Frame) -> Floats:
+    """Boxes as the page is shown. Upright text reaches from 0.8 of its size above the base line to 0.2 below.
+
+    (What pdfium says of a font's height differs from letter to letter for some fonts.)
+    """
+    ax, ay = frame.points(rectangles[:, 0], rectangles[:, 1])
+    bx, by = frame.points(rectangles[:, 2], rectangles[:, 3])
+    boxes = np.stack((np.minimum(ax, bx), np.minimum(ay, by), np.maximum(ax, bx), np.maximum(ay, by)), axis=1)
+    upright = np.array([s.upright for s in styles] + [False])[style]
+    size = np.array([s.size for s in styles] + [0.0])[style]
+    baseline = frame.points(origins[:, 0], origins[:, 1])[1]
+    boxes[:, 1] = np.where(upright, baseline - 0.8 * size, boxes[:, 1])
+    boxes[:, 3] = np.where(upright, baseline + 0.2 * size, boxes[:, 3])
+    boxes[style < 0] = 0.0
+    return boxes.astype(np.float32)
 
 
 def _style(textpage: Any, i: int, item: Any, frame: Frame, order: int) -> Style:

@@ -123,8 +123,8 @@ def _columns(band: list[Piece], gutter: tuple[float, float], depth: int, certain
     shared = [i for i, row in enumerate(rows) if len(row) > 1]
     start, end = (shared[0], shared[-1] + 1) if shared else (0, len(rows))
     core = rows[start:end]
-    columns = _free_columns([piece for row in core for piece in row])
-    prose = [_is_prose(column) for column in columns]
+    columns = free_columns([piece for row in core for piece in row])
+    prose = [is_prose(column) for column in columns]
     if not all(prose) and all(piece.text for row in core for piece in row):
         full = sum(len({_column_of(piece, columns) for piece in row}) > 1 for row in core)
         aligned = full >= 0.7 * len(core)
@@ -132,7 +132,7 @@ def _columns(band: list[Piece], gutter: tuple[float, float], depth: int, certain
             around: list[list[Piece]] = [
                 [piece for row in part for piece in row] for part in (rows[:start], rows[end:])
             ]
-            regions: list[Region] = [around[0], _table(core, columns), around[1]]
+            regions: list[Region] = [around[0], table_of(core, columns), around[1]]
             return [region for region in regions if region]
         if aligned:
             certain.append(False)
@@ -234,13 +234,15 @@ def _has_columns(group: list[Piece], gutter: tuple[float, float]) -> bool:
     right = [piece for piece in group if piece.x0 >= gutter[0]]
     if not left or not right:
         return False
-    shared = np.array([[min(p.y1, q.y1) - max(p.y0, q.y0) > 0.3 * min(p.size, q.size) for q in right] for p in left])
+    one, other = (np.array([(piece.y0, piece.y1, piece.size) for piece in side]) for side in (left, right))
+    common = np.minimum(one[:, None, 1], other[None, :, 1]) - np.maximum(one[:, None, 0], other[None, :, 0])
+    shared = common > 0.3 * np.minimum(one[:, None, 2], other[None, :, 2])
     beside = min(int(shared.any(axis=1).sum()), int(shared.any(axis=0).sum()))
     size = float(np.median([piece.size for piece in group]))
     return beside >= (2 if gutter[1] - gutter[0] >= _WIDE_GUTTER * size else 3)
 
 
-def _free_columns(band: list[Piece]) -> list[list[Piece]]:
+def free_columns(band: list[Piece]) -> list[list[Piece]]:
     """Columns that no piece crosses the gaps of, from left to right."""
     size = float(np.median([piece.size for piece in band]))
     columns: list[list[Piece]] = []
@@ -257,7 +259,7 @@ def _column_of(piece: Piece, columns: list[list[Piece]]) -> int:
     return next(i for i, column in enumerate(columns) if any(piece is other for other in column))
 
 
-def _is_prose(column: list[Piece]) -> bool:
+def is_prose(column: list[Piece]) -> bool:
     """Whether the lines of a column go on from one to the next, as those of running text do."""
     rows = rows_of(column)
     texts = [" ".join(piece.text for piece in row) for row in rows]
@@ -277,7 +279,8 @@ def _words(text: str) -> float:
     return wide / 2 + len(text.split())
 
 
-def _table(rows: list[list[Piece]], columns: list[list[Piece]]) -> Rows:
+def table_of(rows: Sequence[Sequence[Piece]], columns: list[list[Piece]]) -> Rows:
+    """Rows of pieces put into columns."""
     cells = []
     for row in rows:
         found: list[list[Piece]] = [[] for _ in columns]

@@ -17,7 +17,7 @@ from rag_lab.corpus.parsing.pdf.furniture import edge
 from rag_lab.corpus.parsing.pdf.glyphs import REASONS, Glyphs, read_glyphs
 from rag_lab.corpus.parsing.pdf.layout import Rows
 from rag_lab.corpus.parsing.pdf.pieces import Piece, find_pieces, rows_of
-from rag_lab.corpus.parsing.pdf.rulings import ruled_tables
+from rag_lab.corpus.parsing.pdf.rulings import ruled_tables, tables_between_rules
 
 MOST_PAGES = 5_000
 MOST_CHARACTERS = 20_000_000
@@ -103,11 +103,11 @@ def read_pages(document: Any, name: str) -> Reading:
 def _read_page(reading: Reading, page: Any, number: int, base: int, name: str) -> None:
     left, bottom, right, top = page.get_cropbox()
     frame = Frame(left, bottom, right - left, top - bottom, page.get_rotation() // 90)
-    drawing = read_drawing(page, frame)
+    drawing = read_drawing(page.raw, frame)
     textpage = page.get_textpage()
     if textpage.count_chars() > MOST_ON_A_PAGE:
         raise ParseError(f"{name}: page {number} has more than {MOST_ON_A_PAGE} characters; split the file")
-    glyphs = read_glyphs(textpage, frame, drawing)
+    glyphs = read_glyphs(textpage.raw, frame, drawing)
     textpage.close()
     reading.texts.append(glyphs.text)
     for start, end, reason in _hidden_stretches(glyphs):
@@ -121,7 +121,8 @@ def _read_page(reading: Reading, page: Any, number: int, base: int, name: str) -
     _count_pagination(reading.removed, glyphs, seen[pagination], frame.height)
     tables, rest = ruled_tables(glyphs, seen[upright & ~pagination], drawing)
     aside = [(int(part[0]), int(part[-1]) + 1) for part in _stretches(glyphs, seen[~upright & ~pagination])]
-    reading.pages.append(Page(number, base, frame.height, glyphs, find_pieces(glyphs, rest), tables, aside))
+    between, pieces = tables_between_rules(find_pieces(glyphs, rest), drawing)
+    reading.pages.append(Page(number, base, frame.height, glyphs, pieces, tables + between, aside))
     reading.pictures += [number] if drawing.pictures and not glyphs.drawn.any() else []
     reading.recognised += [number] if glyphs.recognised else []
     reading.unknown += [number] if _is_unknown(glyphs) else []

@@ -65,7 +65,10 @@ def find_pieces(glyphs: Glyphs, chosen: npt.NDArray[np.int64]) -> list[Piece]:
     boxes = glyphs.boxes[chosen].astype(np.float64)
     sizes = np.maximum(boxes[:, 3] - boxes[:, 1], 0.1)
     drawn = np.cumsum(glyphs.drawn)[chosen]
-    right_to_left = np.fromiter((is_right_to_left(glyphs.text[i]) for i in chosen), dtype=bool, count=len(chosen))
+    if is_right_to_left(glyphs.text):
+        right_to_left = np.fromiter((is_right_to_left(glyphs.text[i]) for i in chosen), dtype=bool, count=len(chosen))
+    else:
+        right_to_left = np.zeros(len(chosen), dtype=bool)
     ends = np.append(np.flatnonzero(_breaks(boxes, sizes, drawn, right_to_left)), len(chosen) - 1)
     starts = np.append(0, ends[:-1] + 1)
     pieces = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -11,14 +12,17 @@ import numpy.typing as npt
 
 from rag_lab.corpus.parsing.pdf.drawing import Box, Drawing
 from rag_lab.corpus.parsing.pdf.glyphs import Glyphs
-from rag_lab.corpus.parsing.pdf.layout import Rows
-from rag_lab.corpus.parsing.pdf.pieces import Piece, find_pieces
+from rag_lab.corpus.parsing.pdf.layout import Rows, free_columns, is_prose, table_of
+from rag_lab.corpus.parsing.pdf.pieces import Piece, find_pieces, rows_of
 
 Floats = npt.NDArray[np.floating[Any]]
 
 _TOUCH = 3.0
 _MOST_RULINGS = 3_000
 _MOST_CELLS = 20_000
+_SHORTEST_RULE = 60.0
+_WORDIEST = 15
+_HEADER_GAP = 1.2
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +49,60 @@ def ruled_tables(
             tables.append(table)
             chosen = chosen[~inside]
     return tables, chosen
+
+
+def tables_between_rules(pieces: list[Piece], drawing: Drawing) -> tuple[list[Rows], list[Piece]]:
+    """Tables that have rulings between rows alone, and the pieces that are in none."""
+    tables: list[Rows] = []
+    for left, right, ys in _rule_stacks(drawing.across):
+        within = [piece for piece in pieces if piece.x0 >= left - _TOUCH and piece.x1 <= right + _TOUCH]
+        inside = [piece for piece in within if ys[0] < (piece.y0 + piece.y1) / 2 < ys[-1]]
+        header = _row_above(within, ys[0])
+        if header:
+            inside, ys = header + inside, [min(piece.y0 for piece in header) - 1, *ys]
+        table = _between(inside, ys) if inside else None
+        if table is not None:
+            tables.append(table)
+            gone = {id(piece) for piece in inside}
+            pieces = [piece for piece in pieces if id(piece) not in gone]
+    return tables, pieces
+
+
+def _row_above(pieces: list[Piece], y: float) -> list[Piece]:
+    """The names of columns that stand on a ruling: a row of several pieces close above it."""
+    above = [p for p in pieces if (p.y0 + p.y1) / 2 < y and y - p.y1 < _HEADER_GAP * p.size]
+    rows = rows_of(above)
+    return rows[-1] if rows and len(rows[-1]) > 1 else []
+
+
+def _rule_stacks(across: Sequence[Box]) -> list[tuple[float, float, list[float]]]:
+    """(left, right, heights) of rulings of the same length above one another, at least three of them."""
+    if not across or len(across) > _MOST_RULINGS:
+        return []
+    stacks: list[tuple[float, float, list[float]]] = []
+    for x0, y0, x1, y1 in _merged(np.array(across), 1).tolist():
+        if x1 - x0 < _SHORTEST_RULE:
+            continue
+        for left, right, ys in stacks:
+            if abs(left - x0) <= _TOUCH and abs(right - x1) <= _TOUCH:
+                ys.append((y0 + y1) / 2)
+                break
+        else:
+            stacks.append((x0, x1, [(y0 + y1) / 2]))
+    return [(left, right, sorted(ys)) for left, right, ys in stacks if len(ys) >= 3]
+
+
+def _between(inside: list[Piece], ys: list[float]) -> Rows | None:
+    columns, rows = free_columns(inside), rows_of(inside)
+    if len(columns) < 2 or len(rows) < 2 or all(is_prose(column) for column in columns):
+        return None
+    words = sum(len(piece.text.split()) for piece in inside) / (len(rows) * len(columns))
+    shared = sum(len(row) > 1 for row in rows)
+    if words > _WORDIEST or shared < 0.5 * len(rows):
+        return None
+    bands = [[p for p in inside if a < (p.y0 + p.y1) / 2 < b] for a, b in pairwise(ys)]
+    bands = [sorted(band, key=lambda piece: (piece.y0, piece.x0)) for band in bands if band]
+    return table_of(bands if len(bands) >= 0.5 * len(rows) else rows, columns)
 
 
 def find_grids(across: Sequence[Box], down: Sequence[Box]) -> list[Grid]:

@@ -18,6 +18,8 @@ from rag_lab.corpus.parsing.pdf.pieces import Line
 
 _LARGER = 1.12
 _MUCH_LARGER = 1.4
+_SENTENCE = 20
+_MOST_LINES = 4
 _LONGEST_HEADING = 200
 _LONGEST_BOLD_HEADING = 120
 BULLETS = "•◦▪▫‣⁃●○■□◆◇*·\uf0b7\uf0a7–—-"
@@ -58,17 +60,19 @@ Cells = tuple[tuple[tuple[Line, ...], ...], ...]
 
 
 def body_look(columns: Iterable[Sequence[Line]]) -> Look:
-    """Size, weight and leading that most characters of a document have."""
+    """Size, weight and leading that most characters of a document have; labels and cells of tables are not asked."""
     sizes: Counter[tuple[float, bool]] = Counter()
+    all_sizes: Counter[tuple[float, bool]] = Counter()
     distances: Counter[float] = Counter()
     for lines in columns:
         for line in lines:
-            sizes[round(line.size * 2) / 2, line.bold] += len(line.text)
+            sizes[round(line.size * 2) / 2, line.bold] += len(line.text) if len(line.text) >= _SENTENCE else 0
+            all_sizes[round(line.size * 2) / 2, line.bold] += len(line.text)
         for a, b in pairwise(lines):
             distance = (b.y1 - a.y1) / max(b.size, 0.1)
             if a.size == b.size and 0.8 < distance < 2.5:
                 distances[round(distance, 1)] += 1
-    (size, bold), _ = sizes.most_common(1)[0] if sizes else ((10.0, False), 0)
+    (size, bold), _ = next(iter(((+sizes) or all_sizes).most_common(1)), ((10.0, False), 0))
     most = distances.most_common(1)[0][1] if distances else 0
     leading = min((distance for distance, count in distances.items() if count >= 0.5 * most), default=1.2)
     return Look(size, bold, leading)
@@ -124,6 +128,8 @@ def _is_heading(lines: list[Line], i: int, look: Look) -> bool:
     if not any(character.isalpha() for character in line.text) or len(line.text) > _LONGEST_HEADING:
         return False
     if line.size > _LARGER * look.size:
+        if _same_size_around(lines, i) > _MOST_LINES:
+            return False
         return line.size > _MUCH_LARGER * look.size or not line.text.endswith((".", "。", *_PAUSES))
     if not line.bold or look.bold or line.size < 0.95 * look.size or len(line.text) > _LONGEST_BOLD_HEADING:
         return False
@@ -135,6 +141,21 @@ def _is_heading(lines: list[Line], i: int, look: Look) -> bool:
     while end + 1 < len(lines) and lines[end + 1].bold:
         end += 1
     return end - start < 3
+
+
+def _same_size_around(lines: list[Line], i: int) -> int:
+    """How many lines that follow closely on one another look like this one."""
+
+    def count(step: int) -> int:
+        at = i
+        while 0 <= at + step < len(lines) and at + step - i in range(-_MOST_LINES, _MOST_LINES + 1):
+            upper, lower = sorted((lines[at], lines[at + step]), key=lambda line: line.y1)
+            if _differs(upper, lower) or lower.y1 - upper.y1 > 1.7 * lower.size:
+                break
+            at += step
+        return abs(at - i)
+
+    return 1 + count(-1) + count(1)
 
 
 def _is_same_heading(before: Line, line: Line) -> bool:
