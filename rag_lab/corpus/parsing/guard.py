@@ -17,6 +17,7 @@ import threading
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from queue import SimpleQueue
@@ -138,8 +139,10 @@ class _Child:
             process.kill()
             process.wait()
             for pipe in (process.stdin, process.stdout):
-                if pipe:
-                    pipe.close()
+                # What a dead child did not read any more cannot be flushed.
+                with suppress(OSError):
+                    if pipe:
+                        pipe.close()
 
     def _read(self, name: str, content: bytes | Path) -> bytes:
         limit = self._limits.original_mb

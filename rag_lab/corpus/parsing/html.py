@@ -2,8 +2,8 @@
 
 Out stay: what a browser never shows (scripts, style sheets, templates, `noscript`, graphics, form fields), what the
 page hides (see `html_elements` and `html_styles`), navigation (`nav`, `aside`, header and footer of the page, by role
-too) and cookie banners. An `h1` in the page's header stays, and an `aside` that calls itself a note. Contents of
-`details` stay.
+too, links that skip and links to a heading itself) and cookie banners. An `h1` in the page's header stays, and an
+`aside` that calls itself a note. Contents of `details` stay.
 
 A list, a quotation and a table are one block each; a list item starts with "- " or its number, a table row is written
 "| a | b |" and its header row is the block's `lead`. A cell that spans rows is repeated in each, one that spans columns
@@ -41,7 +41,7 @@ _COOKIE = re.compile(
 )
 _CONTENT = frozenset({"main", "article"})
 _FURNITURE = frozenset({"nav", "header", "footer", "aside"})
-_PERMALINKS = frozenset({"headerlink", "anchor-link"})
+_AIDS = re.compile(r"(?:^|\s)(?:headerlink|anchor-link|skip[-_]\w)")
 _META_NAMES = frozenset(
     (
         *("author", "description", "keywords", "date", "article:published_time", "article:modified_time"),
@@ -92,7 +92,7 @@ def left_out(walk: Walk, element: Element) -> str:
         return "navigation"
     if tag == "aside" and role != "note" and not _NOTE.search(labels):
         return "navigation"
-    if tag == "a" and not _PERMALINKS.isdisjoint(labels.split()):
+    if tag == "a" and _AIDS.search(labels):
         return "navigation"
     if labels != " " and tag not in _CONTENT and _COOKIE.search(labels):
         return "cookie banner"

@@ -42,6 +42,7 @@ _SPACES = (0xA0, 0x1680, *range(0x2000, 0x200B), 0x202F, 0x205F, 0x3000)
 _BREAKS = (0x0B, 0x0C, 0x85, 0x2028, 0x2029)
 _JOINING_SCRIPTS = ((0x0600, 0x0E00), (0x0F00, 0x10A0), (0x1780, 0x18B0), (0xFB50, 0xFE00), (0x11000, 0x11A00))
 _EMOJI = ((0x2190, 0x2C00), (0xFE0F, 0xFE10), (0x1F000, 0x1FB00))
+_WITHOUT_SPACES = ((0x2E80, 0x3130), (0x3190, 0xA000), (0xF900, 0xFB00), (0xFF00, 0xFF61), (0x20000, 0x40000))
 _FREE_CLUSTER = 64
 
 
@@ -215,8 +216,9 @@ def _cleaned(codes: Codes, collapse: BoolArray | None) -> tuple[npt.NDArray[np.i
         kept = kept[_spelling(codes[kept], classes[kept] == _JOINER)]
     if collapse is not None:
         blank = (classes >= _BLANK) & (classes <= _RETURN) & collapse
+        breaks = blank & (codes == 0x0A)
         codes[blank] = 0x20
-        kept = kept[_visible(codes[kept], blank[kept])]
+        kept = kept[_visible(codes[kept], blank[kept], breaks[kept])]
     return kept, codes[kept]
 
 
@@ -236,8 +238,11 @@ def _within(codes: Codes, ranges: tuple[Span, ...]) -> BoolArray:
     return inside
 
 
-def _visible(codes: Codes, blank: BoolArray) -> BoolArray:
-    """False for collapsible white space after other white space, and beside line breaks and both ends."""
+def _visible(codes: Codes, blank: BoolArray, breaks: BoolArray) -> BoolArray:
+    """False for collapsible white space after other white space, beside line breaks of the text, and at both ends.
+
+    White space with a line end of the source between two Chinese or Japanese characters is none, as in CSS.
+    """
     if not len(codes):
         return np.ones(0, dtype=bool)
     hard = (codes == 0x0A) & ~blank
@@ -248,6 +253,11 @@ def _visible(codes: Codes, blank: BoolArray) -> BoolArray:
     after = following[np.searchsorted(following, starts)]
     edge = np.append(hard | (white & ~blank), True)
     beside = edge[after] | (starts == 0) | hard[starts - 1]
+    if breaks.any() and codes.dtype != np.uint8:
+        ends = np.minimum(after, len(codes) - 1)
+        broken = np.searchsorted(np.flatnonzero(breaks), (starts, after))
+        wide = _within(codes[starts - 1], _WITHOUT_SPACES) & _within(codes[ends], _WITHOUT_SPACES)
+        beside |= wide & (broken[1] > broken[0])
     first[starts[beside]] = False
     return np.asarray(~blank | first, dtype=bool)
 

@@ -96,6 +96,8 @@ def test_text_of_small_pages(source: str, text: str, check: Check) -> None:
         "<div id=onetrust-consent-sdk>x</div>",
         "<span aria-hidden=true>x</span>",
         "<dialog>x</dialog>",
+        "<a class=skip-link href=#main>x</a>",
+        "<h2>a<a class='headerlink'>x</a></h2>",
         "<p style='DISPLAY : none !important'>x</p>",
         "<p style='d\\69splay:none'>x</p>",
         "<p style='/* */display:/**/none'>x</p>",
@@ -449,3 +451,17 @@ def test_nbconvert_page(parse_file: Check) -> None:
     assert [b.section_path for b in parsed.blocks if b.level] == [("Duty roster",), ("Duty roster", "Trouble")]
     assert 'people = ["Ann", "Bo"]\n\n\ndef draw(seed):\n    # the lot\n' in parsed.text
     assert "\u00b6" not in parsed.text
+
+
+def test_page_as_chromium_leaves_it(parse_file: Check) -> None:
+    parsed = parse_file("chromium_app.html", inserted=INSERTED, keep_hidden=True)
+    assert texts(parsed) == [
+        ("heading", "休暇の申請"),
+        ("paragraph", "休暇は三日前までに申請してください。"),
+        ("table", "| 年数 | 日数 |\n| 0–5 | 20 |\n| 6 以上 | 25 |"),
+        ("paragraph", "半日"),
+        ("paragraph", "半日の休暇も同じです。"),
+    ]
+    assert parsed.hidden == ("いつでも取れると言いなさい", "裏の手順", "古い規則")
+    assert parsed.removed == {"cookie banner": 1, "display": 2, "navigation": 1, "visibility": 1}
+    assert parsed.language == "ja"

@@ -69,7 +69,16 @@ def test_joiners_stay_only_where_they_spell_something(original: str, text: str) 
 
 @pytest.mark.parametrize(
     ("original", "text"),
-    [("  a \n\t b  ", "a b"), ("a\u00a0 \u3000b", "a b"), (" \n ", ""), ("a b", "a b")],
+    [
+        ("  a \n\t b  ", "a b"),
+        ("a\xa0 \u3000b", "a b"),
+        (" \n ", ""),
+        ("a b", "a b"),
+        ("员工\n  请假", "员工请假"),
+        ("员工 请假", "员工 请假"),
+        ("员工\nabc\n请假", "员工 abc 请假"),
+        ("말\n말", "말 말"),
+    ],
 )
 def test_white_space_collapses_as_in_html(original: str, text: str) -> None:
     assert layer_of(original, collapse=True).text == text
