@@ -303,6 +303,11 @@ def test_ligatures_are_letters_and_nul_goes_before_offsets_are_counted() -> None
     assert parsed.original[parsed.offsets[d]] == "d"
 
 
+def test_spaces_of_all_kinds_are_no_characters_that_are_drawn() -> None:
+    parsed = read(with_map(b"BT /F3 11 Tf 60 700 Td (a) Tj 0 -14 Td (b) Tj ET", (97, "0078"), (98, "3000")))
+    assert (parsed.text, len(parsed.blocks)) == ("x", 1)
+
+
 def test_fonts_that_do_not_say_what_they_mean_are_noted() -> None:
     parsed = read(with_map(b"BT /F3 11 Tf 60 700 Td (abcb) Tj ET", (97, "E001"), (98, "E002"), (99, "E003")))
     assert parsed.notes == ("fonts do not say what their characters mean: page 1",)

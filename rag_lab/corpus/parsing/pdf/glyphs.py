@@ -21,7 +21,7 @@ _MOST_FILLS = 3_000
 _SCANNED = 0.5
 _INVISIBLE = (3, 7)
 _HYPHENS = (0x02, 0xFFFE)
-_BLANK = frozenset({0x20, 0x0D, 0x0A, 0xA0, 0})
+_BLANK = frozenset({0, *(code for code in range(0x3001) if chr(code).isspace())})
 
 
 @dataclass(frozen=True, slots=True)
