@@ -12,6 +12,7 @@ _SIMPLE = re.compile(r"([a-z][\w-]*)?((?:[.#][\w-]+)*)")
 _PART = re.compile(r"[.#][\w-]+")
 _NUMBER = re.compile(r"-?(?:\d+\.?\d*|\.\d+)")
 _FAR = -999
+_MOST_COMPOUND = 500
 _KEYWORDS = frozenset({"", "inherit", "initial", "unset", "revert", "currentcolor"})
 _NEVER_HIDDEN = frozenset({"html", "body", "main", "*", ""})
 
@@ -54,7 +55,11 @@ def hiding_rules(source: str) -> HidingRules:
                 if reason:
                     reasons[selector] = reason
     found = HidingRules()
+    compound = 0
     for (tag, parts), reason in reasons.items():
+        compound += len(parts) > 1
+        if len(parts) > 1 and compound > _MOST_COMPOUND:
+            continue
         found.rules.setdefault(min(parts, default=tag), []).append((tag, parts, reason))
     return found
 

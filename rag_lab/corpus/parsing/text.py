@@ -11,7 +11,9 @@ from rag_lab.corpus.parsing.parsed import Parsed
 
 VERSION = "text-1"
 
-_GAP = re.compile(r"\f|(?:\r\n|[\n\r\v\x85\u2029]|\u2028)(?:[^\S\f]*(?:\r\n|[\n\r\v\x85\u2028]))+|\u2029")
+_GAP = re.compile(
+    r"\f|(?:\r\n|[\n\r\v\x85\u2028])(?:[^\S\f\n\r\v\x85\u2028\u2029]*(?:\r\n|[\n\r\v\x85\u2028]))+|\u2029"
+)
 
 
 def version() -> str:
