@@ -34,6 +34,18 @@ class Settings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
+class ContextPrefix(Settings):
+    """A sentence that a language model writes for each chunk, for the indexes to see; see `rag_lab.corpus.prefixing`.
+
+    `tokens` caps the sentence; `reach` is how many characters of the text around a chunk the model sees.
+    """
+
+    generator: str
+    options: dict[str, Any] = Field(default_factory=dict)
+    tokens: int = Field(40, ge=1)
+    reach: int = Field(2000, ge=0)
+
+
 class SnapshotSettings(Settings):
     """What is built from the documents. ``auto`` follows the languages of the corpus.
 
@@ -43,6 +55,7 @@ class SnapshotSettings(Settings):
     chunker: Chunker = Whole()
     analyzer: Literal["auto", "en", "zh", "multilingual"] = "auto"
     encoder: str = "auto"
+    context_prefix: ContextPrefix | None = None
 
     @field_validator("chunker", mode="plain")
     @classmethod

@@ -194,7 +194,7 @@ def _facts(snapshot: Snapshot) -> dict[str, Any]:
 def _snapshot_rows(work: Preparation, evidence: Evidence) -> list[dict[str, Any]]:
     """What the chunkers made, where the experiment names several snapshots; none for the only one of an experiment."""
     rows: list[dict[str, Any]] = []
-    for name, settings in work.definition.snapshots.items():
+    for name in work.definition.snapshots:
         chunks = work.snapshots[name].chunks
         measures = chunk_measures(
             chunks,
@@ -207,7 +207,7 @@ def _snapshot_rows(work: Preparation, evidence: Evidence) -> list[dict[str, Any]
         rows += [
             {
                 "snapshot": name,
-                "chunker": settings.chunker.version,
+                "chunker": work.chunkers[name].version,
                 "measure": measure.name,
                 "unit": measure.unit,
                 "value": measure.value,

@@ -27,8 +27,10 @@ from rag_lab.contracts import (
     Request,
 )
 from rag_lab.corpus.chunk_table import ChunkTable
+from rag_lab.corpus.chunking import Chunker
 from rag_lab.corpus.deny import DenyList
 from rag_lab.corpus.policies import PolicyBook
+from rag_lab.corpus.prefixing import Prefixed, Writer
 from rag_lab.corpus.publishing import publish
 from rag_lab.corpus.segment import document_digest
 from rag_lab.corpus.snapshot import Snapshot
@@ -155,6 +157,23 @@ class Preparation:
         loaded = {name: load_encoder(name) for name in dict.fromkeys(names.values())}
         return {snapshot: loaded[name] for snapshot, name in names.items()}
 
+    @cached_property
+    def chunkers(self) -> dict[str, Chunker]:
+        """The chunker of each snapshot, with its context prefix."""
+        return {name: self._chunker(given) for name, given in self.settings.items()}
+
+    def _chunker(self, settings: SnapshotSettings) -> Chunker:
+        prefix = settings.context_prefix
+        if prefix is None:
+            return settings.chunker
+        writer = load_generator(prefix.generator, **prefix.options)
+        if not isinstance(writer, Writer):
+            raise RagLabError(
+                f"snapshot.context_prefix.generator: '{prefix.generator}' writes no text of its own; name a language "
+                "model such as smollm2"
+            )
+        return Prefixed(settings.chunker, writer, self.store, prefix.tokens, prefix.reach, self.bars.show)
+
     def searching(self, snapshot: str) -> list[Variant]:
         """The variants that search a snapshot."""
         return [variant for name, variant in self.variants.items() if self.snapshot_of[name] == snapshot]
@@ -198,6 +217,7 @@ class Preparation:
             self.held.snapshot.id if self.held else "",
             {name: variant.to_yaml() for name, variant in self.variants.items()},
             {name: self.encoders[name].version for name in using},
+            {name: chunker.version for name, chunker in self.chunkers.items()},
             self.uncalibrated.version,
             [self.prices.compute_usd_per_hour, repr(self.prices.models)],
             code_digest(),
@@ -228,7 +248,7 @@ class Preparation:
         return publish(
             self.store,
             self.documents,
-            settings.chunker,
+            self.chunkers[name],
             token_encoder=self.encoders[name] if settings.chunker.counts_tokens else None,
             analyzer=self._analyzer(settings) if lucene else None,
             encoder=self.encoders[name] if factories else None,

@@ -182,7 +182,7 @@ def _row(document: Document, number: int, piece: Piece) -> dict[str, Any]:
         "text": document.text[slice(*piece.span)],
         "title": document.title,
         "section_path": list(piece.section_path),
-        "prefix": "",
+        "prefix": piece.prefix,
         "lead": document.text[slice(*piece.lead)] if piece.lead else "",
         "language": document.language,
         "source_uri": document.source_uri,

@@ -45,7 +45,7 @@ from rag_lab.generation.chat import PromptEncoder
 from rag_lab.generation.citations import cited, without_markers
 from rag_lab.generation.coming import NOT_YET, only_coming
 from rag_lab.generation.models import LoadedModel, load_model
-from rag_lab.generation.prompts import PROMPT_VERSION, build, language
+from rag_lab.generation.prompts import PROMPT_VERSION, Prompt, build, language
 from rag_lab.generation.verification import VERIFICATION_VERSION, source_of, verify
 from rag_lab.progress import progress_bar
 
@@ -144,6 +144,26 @@ class LanguageModel:
             for i, written, outcome in zip(group, texts, outcomes, strict=True):
                 done[i] = Completion(outcome, len(encoded[i]), written.tokens, 1, ms)
         return [done[i] for i in range(len(requests))]
+
+    def write(self, instructions: str, texts: Sequence[str], output_tokens: int) -> list[str]:
+        """What the model writes for each text, unchecked; ``""`` where it did not finish.
+
+        Raises RagLabError for a text that does not fit the window with what is to be written.
+        """
+        encoded = self._encoder.encode([Prompt(instructions, text) for text in texts])
+        longest = max(map(len, encoded), default=0)
+        if self.window is not None and longest + output_tokens > self.window:
+            raise RagLabError(
+                f"generator {self.name}: a text of {longest} tokens and {output_tokens} to write exceed the window of "
+                f"{self.window}; give it less text"
+            )
+        written = [""] * len(texts)
+        for group in self._batches(range(len(texts)), encoded):
+            for i, found in zip(
+                group, self._run([encoded[i] for i in group], [output_tokens] * len(group)), strict=True
+            ):
+                written[i] = "" if found.cause else found.text
+        return written
 
     def _refusal(self, request: Request, context: Context, prompt: int, room: int) -> Outcome | None:
         """Why a question is not put to the model; None when it is."""

@@ -87,8 +87,8 @@ def _whole(
         return Measure(name, "share of gold spans", None, 0, note=NO_SPANS)
     size = evidence.size
     above = np.bincount(evidence.question, weights=whole_pieces(evidence, chunk_documents, spans), minlength=size)
-    below = np.bincount(evidence.question, weights=has_span, minlength=size)
-    scores = Scores(name, above, below, below > 0, np.zeros(size, dtype=bool))
+    below = np.bincount(evidence.question, weights=has_span, minlength=size).astype(np.float64)
+    scores = Scores(name, above.astype(np.float64), below, below > 0, np.zeros(size, dtype=bool))
     (found,) = summarise([scores], [question.query_id for question in questions], None, settings)
     return Measure(name, "share of gold spans", found.value, int(below.sum()), found.low, found.high, found.note)
 

@@ -49,7 +49,8 @@ class Piece:
     """A chunk-to-be: where it lies in the document and under which headings.
 
     `shown` is the part of the document that a context shows for it (None: the piece itself); `lead` is the header row
-    of the table that it continues; `page` is where it begins, 0 for none.
+    of the table that it continues; `page` is where it begins, 0 for none; `prefix` is a generated sentence that only
+    the indexes see.
     """
 
     span: Span
@@ -57,6 +58,7 @@ class Piece:
     shown: Span | None = None
     lead: Span | None = None
     page: int = 0
+    prefix: str = ""
 
 
 @dataclass(frozen=True, config=SETTINGS)
@@ -65,7 +67,11 @@ class Chunker(ABC):
 
     name: ClassVar[str]
     rule: ClassVar[int]
-    counts_tokens: ClassVar[bool] = True
+
+    @property
+    def counts_tokens(self) -> bool:
+        """Whether the pieces depend on the encoder."""
+        return True
 
     @property
     def version(self) -> str:

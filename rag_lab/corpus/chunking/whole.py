@@ -17,7 +17,11 @@ class Whole(Chunker):
 
     name: ClassVar[str] = "whole"
     rule: ClassVar[int] = 1
-    counts_tokens: ClassVar[bool] = False
+
+    @property
+    def counts_tokens(self) -> bool:
+        """It needs none."""
+        return False
 
     def cut(self, documents: Sequence[Document], encoder: Encoder | None) -> list[list[Piece]]:  # noqa: ARG002 - one interface
         """The whole text as a single piece; an empty document has none."""
