@@ -95,7 +95,7 @@ def _edge_rows(page: int, pieces: Sequence[Piece], height: float, first: float, 
 def _row(page: int, place: str, row: list[Piece], ys: list[float], at_edge: bool) -> _Row:
     y, size = min(piece.y0 for piece in row), max(piece.size for piece in row)
     near = [other for other in ys if other < y - size / 2] if place == "footer" else [o for o in ys if o > y + size / 2]
-    distance = min((abs(other - y) for other in near), default=1e9)
+    distance = min((abs(other - y) for other in near), default=0.0)
     text = " ".join(piece.text for piece in row)
     return _Row(page, place, row, y, text, size, distance > 1.8 * size, at_edge)
 

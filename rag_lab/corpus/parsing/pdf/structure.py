@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from rag_lab.contracts import BlockKind
+from rag_lab.corpus.parsing.pdf.bidi import is_right_to_left
 from rag_lab.corpus.parsing.pdf.pieces import Line
 
 _LARGER = 1.12
@@ -231,7 +232,7 @@ def _ends(before: Line, line: Line, lines: list[Line], i: int, look: Look) -> bo
     indent = line.x0 - before.x0
     if indent > 0.8 * line.size and line.x0 - line.left < 0.3 * width and before.text.endswith(_STOPS):
         return True
-    free = _edge(lines, i) - before.x1
+    free = before.x0 - before.left if is_right_to_left(before.text) else _edge(lines, i) - before.x1
     first = line.text.split(" ")[0]
     word = (line.x1 - line.x0) * len(first) / max(1, len(line.text))
     return free > word + 1.5 * line.size and free > 0.2 * width
