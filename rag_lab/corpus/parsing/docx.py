@@ -97,7 +97,6 @@ class _Reader:
             kind: {note.get(f"{W}id"): note for note in root} if (root := self._other(f"{kind}s")) is not None else {}
             for kind in ("footnote", "endnote")
         }
-        self._fields: list[bool] = []
         self._hiding = False
 
     def _other(self, kind: str) -> Any:

@@ -98,6 +98,7 @@ class _Reader:
         self.removed: Counter[str] = Counter()
         self.hidden: list[str] = []
         self._position = 0
+        self._texts: dict[int, str] = {}
         self._layouts: dict[str, dict[tuple[str, str], Place]] = {}
 
     def read_slide(self, part: str, number: int, name: str) -> None:
@@ -191,8 +192,7 @@ class _Reader:
         lines = [
             line for draft in drafts for line in (*draft.lines, *(cell.runs for row in draft.rows for cell in row))
         ]
-        original = "".join(self.original)
-        texts = ("".join(original[start:end] for start, end, _ in line) for line in lines)
+        texts = ("".join(self._texts.get(start, "") for start, end, _ in line if start < end) for line in lines)
         self.hidden.append(clean(" ".join(texts)))
 
     def _read_diagram(self, element: Any, part: str, page: int) -> list[Draft]:
@@ -292,6 +292,7 @@ class _Reader:
         start = self._position
         if text:
             self.original.append(text)
+            self._texts[start] = text
             self._position += len(text)
         return start
 
