@@ -14,19 +14,25 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rag_lab.budgets import Budget as Budget
     from rag_lab.comparison import compare_runs as compare_runs
+    from rag_lab.contracts import Principal as Principal
     from rag_lab.contracts import RagLabError as RagLabError
+    from rag_lab.corpus.corpus import Corpus as Corpus
     from rag_lab.datasets import load as load_dataset
     from rag_lab.definition import Experiment as Experiment
     from rag_lab.experiment import run as run
     from rag_lab.reports import write as write_report
     from rag_lab.results import Results as Results
+    from rag_lab.store import Store as Store
     from rag_lab.tracking import log as track
 
 __all__ = [
     "Budget",
+    "Corpus",
     "Experiment",
+    "Principal",
     "RagLabError",
     "Results",
+    "Store",
     "compare_runs",
     "load_dataset",
     "run",
@@ -36,9 +42,12 @@ __all__ = [
 
 _PLACES = {
     "Budget": ("rag_lab.budgets", "Budget"),
+    "Corpus": ("rag_lab.corpus.corpus", "Corpus"),
     "Experiment": ("rag_lab.definition", "Experiment"),
+    "Principal": ("rag_lab.contracts", "Principal"),
     "RagLabError": ("rag_lab.contracts", "RagLabError"),
     "Results": ("rag_lab.results", "Results"),
+    "Store": ("rag_lab.store", "Store"),
     "compare_runs": ("rag_lab.comparison", "compare_runs"),
     "load_dataset": ("rag_lab.datasets", "load"),
     "run": ("rag_lab.experiment", "run"),

@@ -135,7 +135,7 @@ class Preparation:
             raise RagLabError(f"dataset {found.name}: split '{found.split}' has no questions")
         check_answers(found.questions)
         judged = {document for judgments in found.qrels.values() for document in judgments}
-        searched = self.held.snapshot.documents if self.held else [d.document_id for d in found.documents]
+        searched = self.held.known if self.held else [d.document_id for d in found.documents]
         check_overlap(judged, searched, f"qrels of {found.name}")
         self.warnings += self.held.check_texts(found) if self.held else []
         self.warnings += found.integrity.warnings()

@@ -89,6 +89,7 @@ CREATE TABLE parses (
     PRIMARY KEY (content, parser)
 ) WITHOUT ROWID;
 CREATE INDEX parses_in_part ON parses (part);
+CREATE TABLE made (kind TEXT NOT NULL, key TEXT NOT NULL, PRIMARY KEY (kind, key)) WITHOUT ROWID;
 CREATE TABLE pins (generation INTEGER NOT NULL REFERENCES generations (number), process INTEGER NOT NULL);
 CREATE TABLE counters (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE events (
@@ -584,6 +585,20 @@ class Catalogue:
             for number in left:
                 self.failed(number)
         return left
+
+    def note_made(self, kind: str, key: str) -> None:
+        """Remember that an entry of the store is about to be made for this corpus."""
+        with self.transaction():
+            self._db.execute("INSERT OR IGNORE INTO made VALUES (?, ?)", (kind, key))
+
+    def made(self) -> set[tuple[str, str]]:
+        """Entries that were made, or begun, since the last `forget_made`."""
+        return set(self._db.execute("SELECT kind, key FROM made").fetchall())
+
+    def forget_made(self, entries: Iterable[tuple[str, str]]) -> None:
+        """These entries are accounted for."""
+        with self.transaction():
+            self._db.executemany("DELETE FROM made WHERE kind = ? AND key = ?", list(entries))
 
     def pin(self, number: int, process: int) -> None:
         """Keep the snapshot of a generation while a process reads it."""

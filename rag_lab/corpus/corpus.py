@@ -13,7 +13,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -29,7 +29,8 @@ from rag_lab.corpus.ingestion import Ingested, Ingestion, documents_of
 from rag_lab.corpus.kept import KIND as KEPT
 from rag_lab.corpus.policies import BOOK, PolicyBook
 from rag_lab.corpus.rights import Scopes, scopes_of
-from rag_lab.corpus.snapshot import FLAT, Snapshot
+from rag_lab.corpus.snapshot import FLAT, PARTS, Snapshot
+from rag_lab.corpus.snapshot import KIND as SNAPSHOTS
 from rag_lab.store import Store, manifest, write_atomically
 
 if TYPE_CHECKING:
@@ -342,6 +343,7 @@ class Corpus:
         from rag_lab.corpus.purge import purge
 
         with self._publishing(wait_s):
+            self.remove_unused()
             return purge(self, progress=progress)
 
     def prove(self, *, progress: bool = False) -> Proof:
@@ -440,6 +442,7 @@ class Corpus:
             self.kept.sweep()
             self._drop_unnamed_parts()
             yield
+            self.remove_unused()
         finally:
             lock.release()
 
@@ -556,7 +559,7 @@ class Corpus:
 
         chunker, encoder = _chunker(settings["chunker"]), _encoder(settings["encoder"])
         return publish(
-            self.store,
+            _Noting(self.store.root, self.catalogue),
             documents,
             chunker,
             token_encoder=encoder if chunker.counts_tokens else None,
@@ -643,20 +646,48 @@ class Corpus:
         """Remove snapshots, and those of their parts that no other snapshot of the store names."""
         parts: set[tuple[str, str]] = set()
         for name in sorted(snapshots):
-            if self.store.intact("snapshots", name):
+            if self.store.intact(SNAPSHOTS, name):
                 parts |= set(Snapshot(self.store, name).parts)
-                self.store.remove("snapshots", name)
-        if not parts:
-            return
-        for name in self.store.entries("snapshots"):
-            parts -= set(Snapshot(self.store, name).parts)
-        for kind, key in sorted(parts):
+                self.store.remove(SNAPSHOTS, name)
+        self._remove_unnamed(parts)
+
+    def remove_unused(self) -> None:
+        """Remove what publications of this corpus made and nothing names.
+
+        That are segments which were put together with others at once, and what a killed publisher began.
+        """
+        made = self.catalogue.made()
+        named = {row.snapshot for row in self.catalogue.generations()}
+        self.remove_snapshots({key for kind, key in made if kind == SNAPSHOTS} - named)
+        self._remove_unnamed({entry for entry in made if entry[0] in PARTS})
+        self.catalogue.forget_made(made)
+
+    def _remove_unnamed(self, parts: set[tuple[str, str]]) -> None:
+        """Remove those of these parts that no snapshot of the store names."""
+        unnamed = set(parts)
+        for name in self.store.entries(SNAPSHOTS) if unnamed else ():
+            snapshot = Snapshot(self.store, name)
+            unnamed -= set(snapshot.parts) if snapshot.sound else set()
+        for kind, key in sorted(unnamed):
             self.store.remove(kind, key)
 
     def _drop_unnamed_parts(self) -> None:
         """Remove kept parts that no version and no parse names: an interrupted publisher's."""
         for key in set(self.kept.entries(KEPT)) - self.catalogue.parts():
             self.kept.remove(KEPT, key)
+
+
+@dataclass(frozen=True)
+class _Noting(Store):
+    """A store that notes in the catalogue what is made in it, before it is made."""
+
+    catalogue: Catalogue
+
+    def publish(self, kind: str, key: str, build: Callable[[Path], Mapping[str, Any] | None]) -> Path:
+        """As in `Store`."""
+        if not self.path(kind, key).exists():
+            self.catalogue.note_made(kind, key)
+        return super().publish(kind, key, build)
 
 
 def corpora(store: Store) -> list[str]:

@@ -54,6 +54,11 @@ class Held:
         """The documents of the generation, also those that are denied."""
         return documents_of(self.corpus.catalogue.versions_at(self.row.number).values(), self.corpus.kept)
 
+    @property
+    def known(self) -> set[str]:
+        """Ids of the documents of the generation, and of all that the corpus ever had a source of."""
+        return {*self.snapshot.documents, *(row.document_id for row in self.corpus.catalogue.sources())}
+
     def check_indexes(self, lucene: bool, factories: Sequence[str]) -> None:
         """Raise RagLabError unless the snapshot has the indexes that an experiment searches."""
         facts = self.snapshot.facts

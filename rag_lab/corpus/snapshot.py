@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 FORMAT = "snapshot-3"
 KIND = "snapshots"
+PARTS = ("segments", "vectors", "lucene", "faiss")
+"""Kinds of the entries that a snapshot names."""
 FACTS = ("corpus", "segments", "parts", "versions", "analyzer", "encoder", "factories", "documents", "chunks")
 """What a snapshot is: its id is a digest of these, so the manifest is checked against the id."""
 FLAT = "Flat"

@@ -16,14 +16,12 @@ from rag_lab.corpus.catalogue import SourceRow
 from rag_lab.corpus.discovery import DATASET, Found, Options, discover
 from rag_lab.corpus.kept import KIND as KEPT
 from rag_lab.corpus.snapshot import KIND as SNAPSHOTS
-from rag_lab.corpus.snapshot import Snapshot
+from rag_lab.corpus.snapshot import PARTS, Snapshot
 from rag_lab.metrics.freshness import Check, Targets, age_s, check, delays, summary
 from rag_lab.store import manifest
 
 if TYPE_CHECKING:
     from rag_lab.corpus.corpus import Corpus
-
-PARTS = ("segments", "vectors", "lucene", "faiss")
 
 
 @dataclass(frozen=True, slots=True)

@@ -507,6 +507,15 @@ def test_a_publication_that_breaks_off_leaves_the_old_generation(
     assert (report.generation, report.updated, report.parsed, report.parse_hits) == (3, ["travel.txt"], 0, 1)
 
 
+def test_nothing_that_no_snapshot_names_stays_behind(corpus: Corpus, docs: Path) -> None:
+    corpus.add(docs)
+    for n in range(9):  # new segments are put together with older ones in the same publication
+        (docs / f"n{n}.txt").write_text(f"Number {n} says {'so ' * n}")
+        corpus.update()
+        assert corpus.status(drift=False).orphans == {}
+    assert corpus.catalogue.made() == set()
+
+
 def test_a_damaged_snapshot_is_not_activated(corpus: Corpus, docs: Path) -> None:
     corpus.add(docs)
     (docs / "travel.txt").write_text("The allowance is 600 euros.")
