@@ -27,6 +27,7 @@ from rag_lab.corpus.catalogue import Event, VersionRow, instant
 from rag_lab.corpus.exports import exports
 from rag_lab.corpus.kept import KIND as KEPT
 from rag_lab.corpus.kept import Kept, Part, rewrite_part
+from rag_lab.corpus.prefixing import KIND as PREFIXES
 from rag_lab.corpus.publishing import rewrite_without
 from rag_lab.corpus.remains import Finding, Hashes, files_below, marks, search, without
 from rag_lab.corpus.segment import Segment
@@ -97,7 +98,8 @@ def purge(corpus: Corpus, *, progress: bool = False) -> Purge:
     held = [snapshot for snapshot in _snapshots(corpus) if _holds(snapshot, denies)]
     _keep_marks(corpus, names, held, denies)
     generation = _replace_active(corpus, denies)
-    removed = _drop_snapshots(corpus, held)
+    prefixes = _drop_prefixes(corpus, names, held, denies)
+    removed = _drop_snapshots(corpus, held) | {PREFIXES: prefixes}
     removed[KEPT] = _rewrite_kept(corpus, names, denies)
     proof = prove(corpus, names, progress=progress)
     if proof.clean:
@@ -264,6 +266,14 @@ def _replace_active(corpus: Corpus, denies: Denies) -> int | None:
     if active is None or not (gone or _holds(corpus.snapshot(), denies)):
         return None
     return corpus.replace_with(rewrite_without(corpus.store, corpus.snapshot(), denies), gone, "purge")
+
+
+def _drop_prefixes(corpus: Corpus, names: Iterable[str], held: Sequence[Snapshot], denies: Denies) -> int:
+    """Remove the sentences that were generated for chunks of denied documents; of how many documents."""
+    digests = {v.digest for v in corpus.catalogue.versions(names) if denies(v.document_id, v.digest)}
+    listed = ((name, found) for s in held for segment in s.segments for name, (found, _) in segment.listed.items())
+    digests |= {found for name, found in listed if denies(name, found)}
+    return sum(corpus.store.remove(PREFIXES, found) for found in sorted(digests))
 
 
 def _drop_snapshots(corpus: Corpus, held: Sequence[Snapshot]) -> dict[str, int]:

@@ -186,3 +186,26 @@ def test_the_packaged_model_writes_one_sentence_for_each_chunk(tmp_path: Path, h
     assert chunker.cut([document], hash_encoder) == [found]
     with pytest.raises(RagLabError, match="exceed the window"):
         chunker.writer.write("Say one word.", ["word " * 9000], 8)
+
+
+def test_a_purge_removes_the_sentences_of_what_is_denied(
+    tmp_path: Path, hash_encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from rag_lab.corpus.corpus import Corpus
+
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    for name in ("open", "vault"):
+        (folder / f"{name}.txt").write_text(f"The {name} is described here and nowhere else in all of the pages.\n")
+    (folder / "rights.yaml").write_text('rules:\n  "*": {tenant: default, public: true}\n')
+    monkeypatch.setattr("rag_lab.retrieval.encoders.load_encoder", lambda name: hash_encoder)
+    store = Store(tmp_path / "store")
+    with Corpus.create(store, "kb", encoder="hash", analyzer="en") as corpus:
+        corpus.add(folder)
+        digests = dict(corpus.snapshot().documents)
+        for digest in digests.values():
+            store.write(KIND, digest, "x-0.json", b'["A sentence."]')
+        corpus.revoke(["vault.txt"], "a test")
+        purge = corpus.purge()
+    assert purge.removed[KIND] == 1
+    assert store.entries(KIND) == [digests["open.txt"]]

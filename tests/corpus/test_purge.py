@@ -153,12 +153,13 @@ def test_another_corpus_keeps_its_copy_and_is_named(corpus: Corpus, docs: Path) 
 
 
 def test_answers_results_and_reports_of_a_run_go_as_well(
-    corpus: Corpus, docs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    corpus: Corpus, docs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hash_encoder
 ) -> None:
     from rag_lab.definition import Experiment
     from rag_lab.session import run_session
 
     monkeypatch.setenv("RAG_LAB_HOME", str(corpus.store.root))
+    monkeypatch.setattr("rag_lab.preparation.load_encoder", lambda name: hash_encoder)
     corpus.add(docs)
     dataset = tmp_path / "questions"
     (dataset / "qrels").mkdir(parents=True)
