@@ -29,7 +29,7 @@ from rag_lab.contracts import (
 from rag_lab.corpus.chunk_table import ChunkTable
 from rag_lab.corpus.chunking import Chunker
 from rag_lab.corpus.deny import DenyList
-from rag_lab.corpus.policies import PolicyBook
+from rag_lab.corpus.policies import BOOK, PolicyBook
 from rag_lab.corpus.prefixing import Prefixed, Writer
 from rag_lab.corpus.publishing import publish
 from rag_lab.corpus.segment import document_digest
@@ -188,7 +188,13 @@ class Preparation:
         if self.held:
             return self.held.corpus.policies
         path = self.dataset.policies
-        return PolicyBook() if path is None else PolicyBook.load(path, self.dataset.zone)
+        book = PolicyBook() if path is None else PolicyBook.load(path, self.dataset.zone)
+        acls = {acl for d in self.dataset.documents for acl in (d.acl, *(section.acl for section in d.sections))}
+        unknown = sorted({acl.policy for acl in acls if acl.policy} - {policy.policy_id for policy in book.policies})
+        if unknown:
+            named = ", ".join(unknown[:5])
+            self.warnings.append(f"documents name policies that are in no {BOOK} and admit nobody: {named}")
+        return book
 
     def denied(self) -> frozenset[str]:
         """The documents that nobody may read."""

@@ -165,6 +165,10 @@ def test_policies_and_sections_of_a_dataset_decide_who_reads(folder: Path, store
     assert "pink" in seen["reader"]
     assert "ninety" not in seen["reader"]
     assert "ninety" in seen["both"]
+    (folder / "policies.yaml").write_text("policies: []")
+    assert "documents name policies that are in no policies.yaml and admit nobody: p" in (
+        run(folder, store, variants=["bm25"], snapshot=snapshot).warnings
+    )
     (folder / "policies.yaml").write_text("policies: [{id: p, groups: [y]}]")
     assert set(read().values()) == {""}
     (folder / "policies.yaml").write_text("policies: [{id: p, groups: r}]")

@@ -77,9 +77,8 @@ def search(
         breadth = default_breadth(index, depth, 1.0 if allowed is None else float(allowed.mean()))
     _, found = index.search(np.ascontiguousarray(queries), depth, params=_parameters(index, breadth, selector))
     rows: npt.NDArray[np.int64] = found
-    forbidden = 0 if allowed is None else int(np.count_nonzero(~allowed[rows[rows >= 0]]))
-    if forbidden:
-        raise RagLabError(f"dense index: FAISS returned {forbidden} rows that the filter forbids")
+    if allowed is not None and not allowed[rows[rows >= 0]].all():
+        raise RagLabError("dense index: FAISS returned rows that the filter forbids; nothing was kept")
     return rows
 
 

@@ -77,7 +77,7 @@ def test_a_forbidden_row_from_faiss_is_an_error():
         def search(self, queries, depth, params):
             return np.zeros((1, 1)), np.array([[2]])
 
-    with pytest.raises(RagLabError, match="1 rows that the filter forbids"):
+    with pytest.raises(RagLabError, match="FAISS returned rows that the filter forbids"):
         ann.search(Leaky(), np.zeros((1, 2), np.float32), 1, np.array([True, True, False]))
 
 
