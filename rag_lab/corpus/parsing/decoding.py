@@ -82,13 +82,26 @@ def _web(data: bytes, label: str) -> str | None:
 
 
 def _wide(data: bytes) -> Decoded | None:
-    """UTF-16 without a mark, told by the zero bytes of its ASCII characters."""
+    """UTF-16 without a mark, told by the zero bytes of its ASCII characters.
+
+    Bytes that are UTF-8 as well are UTF-16 only where most characters have a zero: a few zeros are NUL characters.
+    """
     sample = data[:65536]
+    eighths = 1 if _is_no_utf8(data) else 4
     for encoding, high in (("utf-16-le", 1), ("utf-16-be", 0)):
         zeros = sample[high::2].count(0)
-        if zeros * 8 > len(sample) // 2 and sample[1 - high :: 2].count(0) * 8 < zeros:
+        if zeros * 8 > eighths * (len(sample) // 2) and sample[1 - high :: 2].count(0) * 8 < zeros:
             return _read(data.decode(encoding, "replace"), encoding, "zero bytes")
     return None
+
+
+def _is_no_utf8(data: bytes) -> bool:
+    """Whether the bytes are no UTF-8."""
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError:
+        return True
+    return False
 
 
 def _damaged(data: bytes) -> Decoded | None:

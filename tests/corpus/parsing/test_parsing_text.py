@@ -63,3 +63,10 @@ def test_other_encodings(name: str, language: str, note: str, parse_file: Check)
         )
     else:
         assert parsed.text.startswith("休暇の申請\n\n休暇は三日前までに申請してください。")
+
+
+def test_a_few_nul_characters_make_no_utf_16() -> None:
+    parsed = parse("a,b\nx,\u200by\x00\u00ad\n".encode(), "short.txt")
+    assert (parsed.text.split(), parsed.notes) == (["a,b", "x,y"], ())
+    wide = parse("Rates\n中文内容 500".encode("utf-16-le"), "wide.txt")
+    assert (wide.text, wide.notes) == ("Rates\n中文内容 500", ("encoding: utf-16-le (zero bytes)",))
