@@ -31,7 +31,11 @@ from rag_lab.store import Store
 
 BATCH = 500
 MOST_WORKERS = 4
-INCOMPLETE = "incomplete"
+INCOMPLETE = (
+    *("cannot be read", "could not be read", "cut or damaged", "is no JSON", "are no JSON"),
+    *("has to be recognised", "never closed"),
+)
+"""What a note of a parser says when a part of the source is missing from the text."""
 STATES_SOME_RIGHTS = frozenset({"markdown"})
 """Formats whose metadata is front matter, written by hand, and so may state rights."""
 READABLE = ("active", "partial", "revoked", "expired")
@@ -240,7 +244,7 @@ class Ingestion:
 
     def _accept(self, source: _Source, parsed: Parsed, document: Document, part: str, position: int) -> None:
         one, live = source.found, self._live.get(source.found.document_id)
-        notes = "; ".join(note for note in parsed.notes if note.startswith(INCOMPLETE))
+        notes = "; ".join(note for note in parsed.notes if any(mark in note for mark in INCOMPLETE))
         ended = document.valid_until is not None and document.valid_until <= datetime.now(UTC)
         row = SourceRow(
             one.document_id,

@@ -87,7 +87,7 @@ class PolicyBook:
 
         try:
             text = path.read_text(encoding="utf-8-sig")
-            _refuse_repeated_keys(yaml.compose(text, Loader=yaml.SafeLoader), path)
+            refuse_repeated_keys(yaml.compose(text, Loader=yaml.SafeLoader), path)
             data = yaml.safe_load(text)
         except (OSError, UnicodeDecodeError) as error:
             raise RagLabError(f"{path}: cannot be read ({error}); give a YAML file in UTF-8") from error
@@ -182,7 +182,7 @@ def _naive(moment: datetime | None, otherwise: datetime) -> datetime:
     return otherwise if moment is None else moment.replace(tzinfo=None)
 
 
-def _refuse_repeated_keys(node: Any, path: Path) -> None:
+def refuse_repeated_keys(node: Any, path: Path) -> None:
     """YAML lets a later key silently replace an earlier one; in a book of rights that is a mistake to be seen."""
     import yaml
 
@@ -192,7 +192,7 @@ def _refuse_repeated_keys(node: Any, path: Path) -> None:
             if key.value in keys[:number]:
                 line = key.start_mark.line + 1
                 raise RagLabError(f"{path} line {line}, field {key.value}: is there twice; remove one")
-            _refuse_repeated_keys(value, path)
+            refuse_repeated_keys(value, path)
     elif isinstance(node, yaml.SequenceNode):
         for value in node.value:
-            _refuse_repeated_keys(value, path)
+            refuse_repeated_keys(value, path)

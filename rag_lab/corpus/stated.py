@@ -27,6 +27,7 @@ from typing import Any
 
 from rag_lab.contracts import Acl, Block, Document, RagLabError, SectionRights, Span
 from rag_lab.corpus.parsing.parsed import Parsed
+from rag_lab.corpus.policies import refuse_repeated_keys
 from rag_lab.datasets.standing import Standing, standing_of
 from rag_lab.datasets.times import parse_instant, time_zone
 
@@ -41,8 +42,6 @@ MISTAKEN = {
     "tenants": "tenant",
     "valid_to": "valid_until",
     "valid_till": "valid_until",
-    "expires": "valid_until",
-    "section": "sections",
 }
 
 
@@ -84,7 +83,9 @@ def read_rules(folder: Path) -> Rules | None:
     if not path.is_file():
         return None
     try:
-        given = yaml.safe_load(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8-sig")
+        refuse_repeated_keys(yaml.compose(text, Loader=yaml.SafeLoader), path)
+        given = yaml.safe_load(text)
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise RagLabError(f"{path}: cannot be read ({error}); write it as YAML in UTF-8") from error
     if not isinstance(given, Mapping) or set(given) - {"zone", "rules"} or not isinstance(given.get("rules"), Mapping):

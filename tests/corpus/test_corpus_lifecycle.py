@@ -172,6 +172,16 @@ def test_a_bad_document_fails_alone_and_its_old_version_stays(corpus: Corpus, do
     assert corpus.catalogue.source("travel.txt").status == "active"
 
 
+def test_a_source_that_was_read_in_part_is_searchable_and_listed(corpus: Corpus, docs: Path) -> None:
+    (docs / "stock.jsonl").write_text('{"item": "chairs", "number": 12}\n{"item": "tables", \n')
+    report = corpus.add(docs)
+    assert list(report.partial) == ["stock.jsonl"]
+    assert "line 2 is no JSON" in report.partial["stock.jsonl"]
+    assert "stock.jsonl" in visible(corpus, STAFF)
+    assert list(corpus.update().partial) == ["stock.jsonl"]
+    assert corpus.status().sources == {"active": 3, "partial": 1}
+
+
 def test_a_date_that_cannot_be_read_fails_its_document_alone(corpus: Corpus, docs: Path) -> None:
     (docs / "leave.md").write_text("---\nvalid_until: 2025-13-01\n---\n# Leave\n\nTwenty days.\n")
     report = corpus.add(docs)
@@ -296,6 +306,9 @@ def test_what_cannot_be_added(corpus: Corpus, docs: Path) -> None:
         corpus.add(docs, tenant="acme", policy="p", public=True)
     (docs / "rights.yaml").write_text("rules:\n  '*': {tennant: acme}\n")
     with pytest.raises(RagLabError, match=r"rights\.yaml, rule '\*', field tennant: unknown; use public, groups"):
+        corpus.add(docs)
+    (docs / "rights.yaml").write_text("rules:\n  '*': {tenant: acme, public: true}\n  '*': {groups: [hr]}\n")
+    with pytest.raises(RagLabError, match=r"rights\.yaml line 3, field \*: is there twice; remove one"):
         corpus.add(docs)
     assert corpus.catalogue.active is None
 
