@@ -40,12 +40,13 @@ from typing import Any, Literal
 from urllib.parse import quote
 
 from rag_lab.contracts import RagLabError
-from rag_lab.store import SUM_LENGTH, Store
+from rag_lab.store import SUM_LENGTH, Store, digest
 
 FORMAT = 1
 FOLDER = "denied"
 LIST = "list.json"
 NEW = "new-"
+LONGEST = 100
 
 Kind = Literal["revoked", "deleted"]
 
@@ -222,7 +223,8 @@ class DenyList:
     def _folder(self, corpus: str) -> Path:
         if not corpus:
             raise RagLabError("corpus: the name is empty, so there is no deny list to look at; name the corpus")
-        return self.store.path(FOLDER, "corpus-" + quote(corpus, safe=""))
+        name = quote(corpus, safe="")
+        return self.store.path(FOLDER, f"corpus-{name if len(name) <= LONGEST else name[:LONGEST] + digest(corpus)}")
 
     @contextmanager
     def _locked(self, corpus: str, mode: Literal["read", "write"]) -> Iterator[None]:

@@ -128,8 +128,8 @@ class Scope:
 class Scopes:
     """The scopes of a batch: request i has ``scopes[of[i]]``; requests with equal rights share one.
 
-    policies: version of the policy book; denied: the denied documents among those that the rows belong to. Scopes of
-    the same requests on the same snapshot are equal when these two are.
+    policies: version of the policy book; denied: the documents that were left out for everybody. Scopes of the same
+    requests on the same snapshot are equal when these two are.
     """
 
     of: IntArray
@@ -196,7 +196,7 @@ def scopes_of(
         classes, codes: the rights classes, and which of them each row has, ``[n_chunks]``.
         document_ids: the document of each row, ``[n_chunks]``; rows of one document are neighbours.
         book: who the readers of each policy are. A request that was authorised under another version reads nothing.
-        denied: documents that nobody may read; a list of some that the rows do not hold makes no difference.
+        denied: documents that nobody may read.
     """
     documents = _Documents(document_ids)
     readable = documents.rows(lambda document_id: document_id not in denied) if denied else None
@@ -233,7 +233,7 @@ def scopes_of(
                 scopes.append(Scope(allowed, rows, bool((rows != permitted).any())))
             decided[caller] = known[key]
         of[i] = decided[caller]
-    return Scopes(of, tuple(scopes), book.version, denied.intersection(documents.ids))
+    return Scopes(of, tuple(scopes), book.version, denied)
 
 
 class _Documents:

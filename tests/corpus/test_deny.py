@@ -60,6 +60,12 @@ def test_names_cannot_leave_the_folder(deny: DenyList, tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "denied").glob("*x")] == ["corpus-..%2Fx"]
 
 
+def test_long_names_have_lists_of_their_own(deny: DenyList) -> None:
+    names = ["人" * 300, "人" * 301]
+    deny.deny(names[0], ["a"], "r", by="b")
+    assert [deny.denied(name) for name in names] == [{"a"}, frozenset()]
+
+
 def test_a_deleted_document_may_come_back_with_other_content(deny: DenyList) -> None:
     deny.delete("c", {"a": "old", "b": ""}, "cleaning", by="ann")
     deny.deny("c", ["r"], "leaked", by="ann")

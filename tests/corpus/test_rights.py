@@ -118,7 +118,7 @@ def test_denied_documents_leave_every_scope_and_others_make_no_difference() -> N
     assert [scopes("a").rows(i).tolist() for i in range(2)] == [[False, False, False, True], [False, False, True, True]]
     assert all(scope.narrowed for scope in scopes("a").scopes)
     assert not any(scope.narrowed for scope in scopes("x").scopes)
-    assert scopes("x", "a").denied == {"a"}
+    assert scopes("x", "a").denied == {"x", "a"}
 
 
 HR, PAY = Acl(groups=("hr",)), Acl(groups=("pay",))

@@ -46,6 +46,7 @@ class Place:
             for word in ("pump", "lamp")
             for n in range(6)
         ]
+        self.documents.append(Document("empty", "", acl=Acl(public=True)))
         self.snapshot = publish(store, self.documents, Whole(), encoder=encoder, factories=["Flat"], corpus="c")
 
     def batch(
@@ -185,6 +186,16 @@ def test_a_denial_empties_the_caches_of_snapshots_that_hold_the_document_and_no_
     assert not any(ran.cached for ran in after.ran)
     assert "pump0" not in seen(after)
     place.deny.lift("c", ["pump0"], by="test")
+    assert all(ran.cached for ran in run(place.batch()).ran)
+
+
+def test_a_denied_document_without_a_chunk_costs_one_run_and_no_more(place: Place) -> None:
+    place.deny.deny("c", ["empty"], "leaked", by="test")
+    stages = []
+    batch = place.batch(progress=lambda stage, done, total: stages.append(stage) if not done else None)
+    assert batch.current() is batch
+    assert len(seen(run(batch))) == 4
+    assert stages == ["dense", "assemble", "generate"]
     assert all(ran.cached for ran in run(place.batch()).ran)
 
 
