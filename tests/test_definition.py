@@ -77,13 +77,13 @@ def test_several_snapshots_share_the_settings_that_they_do_not_state() -> None:
     )
     found = {name: (s.chunker.version, s.encoder) for name, s in experiment.snapshot_settings().items()}
     assert found == {
-        "words": ("window-1(size=50,overlap=0)", "minilm"),
-        "plain": ("blocks-2(size=200)", "multilingual-e5"),
+        "words": ("window-2(size=50,overlap=0)", "minilm"),
+        "plain": ("blocks-3(size=200)", "multilingual-e5"),
     }
     assert Experiment.read(experiment.model_dump()) == experiment
     assert Experiment.read(experiment.model_dump(mode="json", exclude_none=True)) == experiment
     alone = Experiment.read({**LEAST, "snapshot": {"chunker": "window"}}).snapshot_settings()
-    assert {name: s.chunker.version for name, s in alone.items()} == {"main": "window-1(size=200,overlap=0)"}
+    assert {name: s.chunker.version for name, s in alone.items()} == {"main": "window-2(size=200,overlap=0)"}
 
 
 @pytest.mark.parametrize("written", ["none", {"name": "none"}])

@@ -22,16 +22,40 @@ def text_of(notebook: nbformat.NotebookNode) -> str:
     return "\n".join(parts)
 
 
-@pytest.mark.slow
-def test_first_comparison(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def run(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Execute a notebook, kept without outputs, in a folder beside which it may write; what it showed."""
     monkeypatch.setenv("RAG_LAB_HOME", os.environ["RAG_LAB_TEST_HOME"])
-    at = tmp_path / "notebooks"
+    at = folder / "notebooks"
     at.mkdir()
-    shutil.copy(NOTEBOOKS / "01_first_comparison.ipynb", at)
-    notebook = nbformat.read(at / "01_first_comparison.ipynb", as_version=4)
+    shutil.copy(NOTEBOOKS / name, at)
+    notebook = nbformat.read(at / name, as_version=4)
     assert not any(cell.get("outputs") for cell in notebook.cells)
     NotebookClient(notebook, timeout=900, resources={"metadata": {"path": str(at)}}).execute()
-    shown = text_of(notebook)
+    return text_of(notebook)
+
+
+@pytest.mark.slow
+def test_first_comparison(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = run("01_first_comparison.ipynb", tmp_path, monkeypatch)
     assert "10 Sep 2026" in shown
     assert "nDCG@10" in shown
     assert (tmp_path / "reports" / "first_comparison" / "report.pdf").is_file()
+
+
+@pytest.mark.slow
+def test_chunking(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = run("06_chunking.ipynb", tmp_path, monkeypatch)
+    assert "bm25@parent-child" in shown
+    assert "no document has sections with rights of their own" in shown
+    assert "gold_whole" in shown
+    assert shown.count("<Figure") == 2
+
+
+@pytest.mark.slow
+def test_rights_and_freshness(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = run("07_rights_and_freshness.ipynb", tmp_path, monkeypatch)
+    assert "60 reads: 0 forbidden, 0 permitted and not found" in shown
+    assert "clean: True" in shown
+    assert "Updates searchable within 60 s: yes." in shown
+    assert "Revocations at once: yes" in shown
+    assert shown.count("<Figure") == 1

@@ -158,7 +158,7 @@ def test_the_version_changes_with_all_that_decides_a_sentence(tmp_path: Path) ->
         Prefixed(Blocks(8), Echo(), store, reach=2001),
     ]
     assert len({chunker.version for chunker in made}) == 5
-    assert made[0].version.startswith("blocks-2(size=8)+prefix(echo,")
+    assert made[0].version.startswith("blocks-3(size=8)+prefix(echo,")
     assert made[0].counts_tokens
 
 

@@ -31,7 +31,7 @@ def test_rows_follow_document_id_and_offset(tmp_path: Path, hash_encoder) -> Non
     chunk = snapshot.chunk(2)
     assert (chunk.document_id, chunk.source_span, chunk.title) == ("b", (0, 9), "Beta")
     assert chunk.acls == (Acl(groups=("hr",)),)
-    assert chunk.chunker_version == "window-1(size=3,overlap=0)"
+    assert chunk.chunker_version == "window-2(size=3,overlap=0)"
     assert snapshot.facts["documents"] == 4
     assert snapshot.facts["chunks"] == 4
 

@@ -69,7 +69,7 @@ class Blocks(TokenChunker):
     """Chunks of whole blocks, of at most `size` tokens with their lead."""
 
     name: ClassVar[str] = "blocks"
-    rule: ClassVar[int] = 2
+    rule: ClassVar[int] = 3
     size: int = Field(200, ge=8)
 
     def pieces(self, document: Document, tokens: Tokens) -> list[Piece]:

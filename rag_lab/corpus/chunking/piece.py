@@ -22,12 +22,17 @@ SETTINGS = ConfigDict(extra="forbid", allow_inf_nan=False)
 
 
 class Tokens:
-    """The token spans of one document, found once and counted by offset."""
+    """The token spans of one document, found once and counted by offset.
+
+    Some tokenizers count the white space before a word to its token; here a token begins with what can be seen of it.
+    """
 
     def __init__(self, text: str, token_spans: TokenSpans) -> None:
         self.text = text
         self.token_spans = token_spans
-        self.spans = token_spans(text)
+        self.spans = [
+            span if not text[span[0] : span[0] + 1].isspace() else _visible(text, span) for span in token_spans(text)
+        ]
         self.starts = [start for start, _ in self.spans]
 
     def count(self, span: Span) -> int:
@@ -100,6 +105,11 @@ class TokenChunker(Chunker):
     @abstractmethod
     def pieces(self, document: Document, tokens: Tokens) -> list[Piece]:
         """The pieces of one document, in order."""
+
+
+def _visible(text: str, span: Span) -> Span:
+    """The span from its first character that is not white space; as it is where it has none."""
+    return trim(text, span) or span
 
 
 def needed(chunker: Chunker, encoder: Encoder | None) -> Encoder:

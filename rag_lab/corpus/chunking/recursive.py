@@ -24,7 +24,7 @@ class Recursive(TokenChunker):
     """
 
     name: ClassVar[str] = "recursive"
-    rule: ClassVar[int] = 1
+    rule: ClassVar[int] = 2
     size: int = Field(200, ge=1)
     overlap: int = Field(0, ge=0)
 

@@ -42,7 +42,7 @@ class Semantic(Chunker):
     """Runs of similar sentences, of `least` (a fifth of `size` if not given) to `size` tokens where that can be."""
 
     name: ClassVar[str] = "semantic"
-    rule: ClassVar[int] = 1
+    rule: ClassVar[int] = 2
     size: int = Field(200, ge=8)
     least: int | None = Field(None, ge=1)
     window: int = Field(2, ge=1)

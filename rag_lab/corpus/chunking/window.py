@@ -17,7 +17,7 @@ class Window(TokenChunker):
     """Windows of `size` tokens that share `overlap` tokens: ``ceil((n - overlap) / (size - overlap))`` chunks."""
 
     name: ClassVar[str] = "window"
-    rule: ClassVar[int] = 1
+    rule: ClassVar[int] = 2
     size: int = Field(200, ge=1)
     overlap: int = Field(0, ge=0)
 

@@ -8,7 +8,7 @@ from cutting import CHARACTERS, WORDS, check, pieces, texts
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rag_lab.corpus.chunking import Recursive
+from rag_lab.corpus.chunking import Blocks, Recursive, Window
 from rag_lab.corpus.chunking.breaks import break_levels, sentences
 from rag_lab.retrieval.encoders import load_encoder
 
@@ -86,3 +86,16 @@ def test_s08_no_chunk_is_over_the_size_when_the_model_counts_it_by_itself(name: 
         counts = encoder.count_tokens([text[slice(*piece.span)] for piece in found])
         assert counts.max() + 2 <= 64
     assert WORDS.count_tokens([url]).tolist() != [1]
+
+
+def test_tokens_that_begin_with_white_space_are_not_cut_off_their_words() -> None:
+    encoder = load_encoder("multilingual-e5")
+    text = "## Dangerous goods\n\nZeebrugge accepts them.\n\nHull accepts none of them at all today."
+    assert texts(Recursive(12), text, encoder) == [
+        "## Dangerous goods",
+        "Zeebrugge accepts them.",
+        "Hull accepts none of them at all today.",
+    ]
+    for chunker in (Window(3), Blocks(12)):
+        assert all(chunk == chunk.strip() for chunk in texts(chunker, text, encoder))
+        check(text, pieces(chunker, text, encoder))
