@@ -14,7 +14,7 @@ import random
 import re
 import zipfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from io import BytesIO
 from itertools import pairwise
@@ -53,7 +53,7 @@ from rag_lab.variants.stage import Batch, State, trace
 
 CORPORA, REQUESTS = 32, 400
 WORDS = ["pump", "valve", "sensor", "lamp", "wheel", "axle", "brake", "cable", "gear", "belt"]
-CANARY = re.compile(r"[dhbt]\d+x\d+q")
+CANARY = re.compile(r"[dhbto]\d+x\d+q")
 VARIANTS = {name: load_variant(name) for name in catalogue()} | {
     "hnsw": load_variant("hnsw", [{"dense": {"index": "HNSW8"}}, "assemble", "generate"]),
     "ivf": load_variant("ivf", [{"dense": {"index": "IVF4,Flat"}}, "assemble", "generate"]),
@@ -282,16 +282,19 @@ def run_trial(seed: int, folder: Path, encoder: Any, count: int) -> Trial:
     corpus = {w.document.document_id: w for w in (write(draw, number) for number in range(draw.randint(1, 16)))}
     documents = [written.document for written in corpus.values()]
     chunker = draw.choice([Blocks(size=8), Blocks(size=30), Window(size=7), ParentChild(), Recursive(size=12), Whole()])
-    snapshot = publish(
-        store,
-        documents,
-        chunker,
-        token_encoder=encoder,
-        analyzer="en",
-        encoder=encoder,
-        factories=["Flat", "HNSW8", "IVF4,Flat"],
-        corpus="trial",
-    )
+    settings: dict[str, Any] = {
+        "token_encoder": encoder,
+        "analyzer": "en",
+        "encoder": encoder,
+        "factories": ["Flat", "HNSW8", "IVF4,Flat"],
+        "corpus": "trial",
+    }
+    base = None
+    if seed % 2:  # an index with a past, of which nothing may be left
+        older = [replace(d, text=f"{d.text} o{n}x0q", sections=()) for n, d in enumerate(documents[::2])]
+        gone = Document("gone", f"pump valve o{len(older)}x0q", acl=Acl(public=True), tenant="t")
+        base = publish(store, [*older, *documents[1::2], gone], chunker, **settings)
+    snapshot = publish(store, documents, chunker, **settings, base=base, removed=["gone"] if base else [])
     deny, book = DenyList(store), a_book(draw)
     unread = set(draw.sample(sorted(corpus), draw.randint(0, len(corpus) // 3)))
     if unread:
