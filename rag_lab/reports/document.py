@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from rag_lab.reports.blocks import Block, Document, Facts, Section
 from rag_lab.reports.cautions import cautions
+from rag_lab.reports.chunking import chunking_section
 from rag_lab.reports.corpus import corpus_section
 from rag_lab.reports.losses import funnel_section
 from rag_lab.reports.numbers import count, interval, known, plural, score
@@ -34,6 +35,7 @@ def build(results: Results, selection: Selection | None = None) -> Document:
             question_section(results, chosen),
             equal_section(results, chosen),
             *corpus_section(results),
+            *chunking_section(results),
             scores_section(results, chosen),
             differences_section(results, chosen),
             *across_section(results, chosen),

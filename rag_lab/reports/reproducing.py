@@ -81,7 +81,7 @@ def _dataset_name(dataset: Mapping[str, Any]) -> str:
 def equal_section(results: Results, selection: Selection) -> Section:
     """What all variants shared, and the stages in which they differ."""
     shared = [
-        ("Snapshot", f"{results.snapshot}: the same documents, chunks and indexes"),
+        _snapshots(results),
         ("Questions", f"the same {count(results.dataset.get('queries'))}, with the same rights and times"),
         ("Seed", str(results.seed)),
     ]
@@ -93,6 +93,13 @@ def equal_section(results: Results, selection: Selection) -> Section:
         shared.append(("Abstention", _detector(detector)))
     blocks = (Facts(tuple(shared)), _caps(results, selection), _pipelines(results, selection))
     return Section("What was held equal", "equal", blocks)
+
+
+def _snapshots(results: Results) -> tuple[str, str]:
+    if results.snapshots.empty:
+        return "Snapshot", f"{results.snapshot}: the same documents, chunks and indexes"
+    names = list(dict.fromkeys(results.snapshots["snapshot"].astype(str)))
+    return "Snapshots", f"the same documents in each of {listed(names)}, cut in different ways"
 
 
 def _calibration(calibration: Mapping[str, Any]) -> str:
