@@ -112,7 +112,8 @@ class Experiment(Settings):
     `sweep` maps a resource to caps: the variants run once more for each, all else as in `budget`. `variants` lists
     names of the catalogue or mappings of a name to its stages. `snapshots` gives names to several snapshots, each with
     its own settings on top of those in `snapshot`: every variant that retrieves then runs on each of them, under the
-    name ``variant@snapshot``. `time` is the instant of questions that have none.
+    name ``variant@snapshot``. `time` is the instant of questions that have none; what comes into force within
+    `coming_days` after a question's time is retrieved as well, and shown as coming.
 
     With `corpus` the variants search that corpus as it is, or its `generation`, and the dataset gives questions and
     judgments; `freshness` holds the corpus to targets (`rag_lab.metrics.freshness.Targets`) instead of its own.
@@ -126,6 +127,7 @@ class Experiment(Settings):
     limit: int | None = Field(None, ge=1)
     seed: int = Field(0, ge=0, lt=2**32)
     time: str | None = None
+    coming_days: float = Field(0, ge=0, le=36_500)
     corpus: str | None = None
     generation: int | None = Field(None, ge=1)
     freshness: Targets | None = None

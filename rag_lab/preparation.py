@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -376,6 +376,7 @@ class Preparation:
             principal=principal,
             tenant=principal.tenant if principal else "",
             time=moment,
+            horizon=moment + timedelta(days=self.definition.coming_days) if self.definition.coming_days else None,
             policy_version=self.book.version,
             language=question.language,
         )

@@ -101,7 +101,7 @@ def document_of(record: Record, declared: bool, settings: Settings, repairs: Rep
     valid_until = parse_instant(metadata.get("valid_until"), settings.zone, f"{place}, field valid_until", "until")
     if valid_from is not None and valid_until is not None and valid_from >= valid_until:
         raise RagLabError(f"{place}: valid_until is not after valid_from, so it is never valid")
-    standing = standing_of(metadata, place)
+    standing = standing_of(metadata, place, declared)
     sections = _sections(metadata.get("sections"), text, repairs.nul_positions.get(document_id, ()), settings, place)
     return Document(
         document_id=document_id,

@@ -3,7 +3,8 @@
 ``status``: ``active`` (also when missing) or ``retired``. ``authority``: ``policy`` (also when missing) or ``article``.
 ``trust``: ``primary`` (also when missing), ``copy``, or ``article``, which is short for the authority *article* at its
 primary source. Other keys, such as a ``kind``, say what a document is and not how it stands. Any other value is an
-error, since a document with a guessed standing would prevail, or yield, unseen.
+error, since a document with a guessed standing would prevail, or yield, unseen; but where nobody declared rights, a
+public collection may mean something else by these keys, and a value that is not known says nothing.
 """
 
 from __future__ import annotations
@@ -29,8 +30,14 @@ class Standing:
     source_trust: str = TRUSTS[0]
 
 
-def standing_of(metadata: Mapping[str, Any], place: str) -> Standing:
-    """The standing that `metadata` states. `place` names the document in the error for an unknown value."""
+def standing_of(metadata: Mapping[str, Any], place: str, declared: bool = True) -> Standing:
+    """The standing that `metadata` states. `place` names the document in the error for an unknown value.
+
+    `declared`: whether the collection declares rights, and so means these keys as they are meant here.
+    """
+    if not declared:
+        known = {"status": STATUSES, "authority": AUTHORITIES, "trust": (*TRUSTS, "article")}
+        metadata = {name: metadata[name] for name, values in known.items() if metadata.get(name) in values}
     status = _one_of(STATUSES, metadata, "status", place)
     stated = _one_of(AUTHORITIES, metadata, "authority", place)
     trust = _one_of((*TRUSTS, "article"), metadata, "trust", place)

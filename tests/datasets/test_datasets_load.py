@@ -407,3 +407,13 @@ def test_a_question_without_text_is_refused(written):
 def test_a_field_of_another_type_is_refused(written, fields):
     with pytest.raises(RagLabError, match=r"corpus\.jsonl:1: "):
         load(written(documents=[{"_id": "d", **fields}]))
+
+
+def test_a_public_collection_may_use_the_words_of_standing_for_something_else(written):
+    record = {"_id": "d1", "text": "text", "status": "published", "trust": "copy"}
+    judgments = {"test": [("q1", "d1", 1)]}
+    (document,) = load(written("open", documents=[record], judgments=judgments)).documents
+    assert (document.status, document.source_trust) == ("active", "copy")
+    declared = record | {"tenant": "t", "public": True}
+    with pytest.raises(RagLabError, match="field status: 'published' is not known; give active or retired"):
+        load(written("declared", documents=[declared], judgments=judgments))
