@@ -493,11 +493,9 @@ class Corpus:
         settings = self._settled(found.documents)
         number = catalogue.begin(settings, note)
         try:
-            base = self.snapshot() if catalogue.active else None
-            snapshot = self._build(settings, found.documents, base, found.gone, progress)
-            live = catalogue.live()
-            documents = len((live.keys() - set(found.gone)) | {d.document_id for d in found.documents})
-            self._check(snapshot, documents)
+            staying = catalogue.live().keys() - set(found.gone) - {d.document_id for d in found.documents}
+            snapshot = self._updated(settings, found, staying, progress)
+            self._check(snapshot, len(staying) + len(found.documents))
             published = {version.document_id: version.digest for version in found.versions}
             self.denials.readmit(self.name, published, SOURCE_GONE, by=_user())
             with catalogue.transaction():
@@ -508,6 +506,19 @@ class Corpus:
             raise
         self._retire()
         return number
+
+    def _updated(
+        self, settings: Mapping[str, Any], found: Ingested, staying: Collection[str], progress: bool
+    ) -> Snapshot:
+        """The active snapshot with what was found; made anew from all documents where chunker or models changed."""
+        from rag_lab.corpus.publishing import OtherVersion
+
+        if self.catalogue.active:
+            try:
+                return self._build(settings, found.documents, self.snapshot(), found.gone, progress)
+            except OtherVersion:
+                pass
+        return self._build(settings, [*self.documents(staying), *found.documents], None, (), progress)
 
     def build_beside(self, settings: Mapping[str, Any], note: str, progress: bool = False) -> tuple[int, Snapshot]:
         """A generation of the same documents with other settings, which nobody reads until it is activated.

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from rag_lab.contracts import Document, RagLabError, batches
+from rag_lab.contracts import Document, RagLabError
 from rag_lab.corpus.catalogue import Catalogue, SourceRow, VersionRow, instant
 from rag_lab.corpus.discovery import RECORD_PARSER, Discovery, Found, basis_of
 from rag_lab.corpus.kept import Kept, Part, write_part
@@ -31,6 +31,8 @@ from rag_lab.store import Store
 
 BATCH = 500
 MOST_WORKERS = 4
+SOURCES_A_WORKER = 50
+"""A process for parsing takes about a second to start: another one is worth it from so many sources on."""
 INCOMPLETE = (
     *("cannot be read", "could not be read", "cut or damaged", "is no JSON", "are no JSON"),
     *("has to be recognised", "never closed"),
@@ -109,10 +111,19 @@ class Ingestion:
         """Look at everything that was discovered below some roots."""
         found = list(discovery.found.values())
         with progress_bar("reading sources", len(found), self._progress) as advance:
-            for part in batches(len(found), BATCH):
-                changed = [source for one in found[part] if (source := self._read(one)) is not None]
-                self._take(changed)
-                advance(part.stop - part.start)
+            changed: list[_Source] = []
+            for one in found:
+                source = self._read(one)
+                if source is None:
+                    advance(1)
+                    continue
+                changed.append(source)
+                if len(changed) == BATCH:
+                    self._take(changed)
+                    advance(len(changed))
+                    changed = []
+            self._take(changed)
+            advance(len(changed))
         self._miss(discovery, frozenset(roots))
         self._catalogue.count(parse_hits=self.result.parse_hits, parse_misses=self.result.parsed)
         return self.result
@@ -222,7 +233,7 @@ class Ingestion:
         """Parse files in processes of their own, under limits."""
         if not sources:
             return {}
-        workers = min(len(sources), os.cpu_count() or 1, MOST_WORKERS)
+        workers = min(1 + len(sources) // SOURCES_A_WORKER, os.cpu_count() or 1, MOST_WORKERS)
         found = parse_guarded(((source.found.name, source.data) for source in sources), workers=workers)
         return {_key(source): outcome for source, (_, outcome) in zip(sources, found, strict=True)}
 

@@ -203,9 +203,13 @@ class _Settings:
         for name in sorted((theirs.versions.keys() | self.versions.keys()) - {"index", "faiss"}):
             old, new = theirs.versions.get(name, "none"), self.versions.get(name, "none")
             if old != new:
-                raise RagLabError(
+                raise OtherVersion(
                     f"base: snapshot {base.id} was made with {name} {old}, not {new}; publish everything without base"
                 )
+
+
+class OtherVersion(RagLabError):
+    """A base was made by other versions or settings than those to publish with."""
 
 
 @dataclass(frozen=True)

@@ -529,6 +529,25 @@ def test_nothing_that_no_snapshot_names_stays_behind(corpus: Corpus, docs: Path)
     assert corpus.catalogue.made() == set()
 
 
+def test_a_new_version_of_the_encoder_publishes_everything_anew(
+    corpus: Corpus, docs: Path, encoder: Counted, monkeypatch: pytest.MonkeyPatch, hash_encoder
+) -> None:
+    corpus.add(docs)
+
+    class Later(type(hash_encoder)):
+        version = "hash-2"
+
+    later = Counted(Later())
+    monkeypatch.setattr("rag_lab.retrieval.encoders.load_encoder", lambda name: later)
+    assert corpus.update().generation is None
+    (docs / "travel.txt").write_text("The allowance is 600 euros.")
+    report = corpus.update()
+    assert (report.generation, report.updated, report.parsed) == (2, ["travel.txt"], 1)
+    assert sorted(corpus.snapshot().documents) == ["hr/pay.txt", "leave.md", "travel.txt"]
+    assert corpus.snapshot().facts["encoder"]["version"] == "hash-2"
+    assert len(later.texts) == len(corpus.snapshot().chunks)
+
+
 def test_a_damaged_snapshot_is_not_activated(corpus: Corpus, docs: Path) -> None:
     corpus.add(docs)
     (docs / "travel.txt").write_text("The allowance is 600 euros.")
