@@ -26,7 +26,8 @@ def chunking_section(results: Results) -> tuple[Section, ...]:
     frame = results.snapshots
     if frame.empty:
         return ()
-    rows = {(str(r["snapshot"]), str(r["measure"])): r for r in frame.to_dict("records")}
+    records = [{str(key): value for key, value in row.items()} for row in frame.to_dict("records")]
+    rows = {(str(r["snapshot"]), str(r["measure"])): r for r in records}
     chunkers = dict(zip(frame["snapshot"].astype(str), frame["chunker"].astype(str), strict=True))
     measures = [name for name in COLUMNS if any((snapshot, name) in rows for snapshot in chunkers)]
     table = Table(
