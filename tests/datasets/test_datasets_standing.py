@@ -45,7 +45,8 @@ def test_standing_from_metadata(metadata, standing):
     ],
 )
 def test_an_unknown_standing_is_refused_by_document_and_field(written, metadata, message):
-    folder = written(documents=[{"_id": "d1", "text": "alpha", "metadata": metadata}])
+    rights = {"tenant": "t", "public": True}
+    folder = written(documents=[{"_id": "d1", "text": "alpha", "metadata": metadata | rights}])
     with pytest.raises(RagLabError) as error:
         load(folder)
     assert str(error.value).endswith(f"corpus.jsonl:1: document 'd1', {message}")
