@@ -654,12 +654,13 @@ class Corpus:
         self.remove_snapshots({row.snapshot for row in going} - named)
 
     def remove_snapshots(self, snapshots: Collection[str]) -> None:
-        """Remove snapshots, and those of their parts that no other snapshot of the store names."""
+        """Remove snapshots, what stages computed from them, and those of their parts that no other snapshot names."""
         parts: set[tuple[str, str]] = set()
         for name in sorted(snapshots):
             if self.store.intact(SNAPSHOTS, name):
                 parts |= set(Snapshot(self.store, name).parts)
                 self.store.remove(SNAPSHOTS, name)
+            self.store.remove("stages", name)
         self._remove_unnamed(parts)
 
     def remove_unused(self) -> None:

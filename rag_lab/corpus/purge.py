@@ -277,14 +277,18 @@ def _drop_prefixes(corpus: Corpus, names: Iterable[str], held: Sequence[Snapshot
 
 
 def _drop_snapshots(corpus: Corpus, held: Sequence[Snapshot]) -> dict[str, int]:
-    """Remove snapshots that hold what is denied, their parts, and all that was computed from them."""
+    """Remove snapshots that hold what is denied, their parts, and all that was computed from them.
+
+    What was computed from a snapshot that is not there any more goes as well: it may hold anything.
+    """
     store, ids = corpus.store, {snapshot.id for snapshot in held}
     for row in corpus.catalogue.generations():
         if row.snapshot in ids:
             corpus.catalogue.drop(row.number)
-    removed = {"stages": sum(store.remove("stages", name) for name in sorted(ids))}
+    staying = set(store.entries(SNAPSHOTS)) - ids
+    removed = {"stages": sum(store.remove("stages", name) for name in set(store.entries("stages")) - staying)}
     for kind in ("results", "reports"):
-        ours = [key for key in store.entries(kind) if _snapshots_of(store, kind, key) & ids]
+        ours = [key for key in store.entries(kind) if not _snapshots_of(store, kind, key) <= staying]
         removed[kind] = sum(store.remove(kind, key) for key in ours)
     removed["encoding"] = sum(store.remove("encoding", key) for key in store.entries("encoding"))
     removed[SNAPSHOTS] = len(ids)
@@ -293,11 +297,11 @@ def _drop_snapshots(corpus: Corpus, held: Sequence[Snapshot]) -> dict[str, int]:
 
 
 def _snapshots_of(store: Store, kind: str, key: str) -> set[str]:
-    """The snapshots that results or a report were made from."""
+    """The snapshots that results or a report were made from; an id of none where that is not known."""
     try:
-        return set(manifest(store.path(kind, key)).get("snapshots", ()))
+        return set(manifest(store.path(kind, key)).get("snapshots", [""]))
     except RagLabError:
-        return set()
+        return {""}
 
 
 def _rewrite_kept(corpus: Corpus, names: Iterable[str], denies: Denies) -> int:

@@ -7,7 +7,10 @@ can be kept: a search may be repeated at any time.
 
 Files are searched as they are, and once more unpacked where their format packs bytes: Parquet, NumPy archives, ZIP
 (office files), gzip. Windows that also occur in documents which stay are no marks, and neither are windows with a
-character that JSON escapes. The hash is a polynomial in a random odd base modulo 2**64 over random byte values (Karp
+character that JSON escapes. Files are read by a process of its own: closing a database file that this process has open
+as well would end its locks, which POSIX keeps by process.
+
+The hash is a polynomial in a random odd base modulo 2**64 over random byte values (Karp
 and Rabin 1987); with 10,000 marks a gigabyte gives a false finding with a probability of about one in a million.
 """
 
@@ -15,8 +18,13 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
+import os
+import subprocess
+import sys
+import tempfile
 import zipfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from hashlib import shake_256
@@ -26,7 +34,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from rag_lab.contracts import BoolArray
+from rag_lab.contracts import BoolArray, RagLabError
 
 Hashes = npt.NDArray[np.uint64]
 
@@ -81,27 +89,54 @@ def without(hashes: Hashes, pieces: Iterable[bytes]) -> Hashes:
     return hashes[~seen]
 
 
-def search(files: Iterable[Path], hashes: Hashes, advance: Callable[[int], None] = lambda _: None) -> Search:
-    """Look for marks in files. A file that vanishes meanwhile is gone, one that cannot be read is reported."""
-    known = _Lookup(hashes)
+def search(files: Sequence[Path], hashes: Hashes, advance: Callable[[int], None] = lambda _: None) -> Search:
+    """Look for marks in files. A file that vanishes meanwhile is gone, one that cannot be read is reported.
+
+    Raises `RagLabError` when the process that reads them fails.
+    """
     findings: list[Finding] = []
     unreadable: list[Path] = []
     count = total = 0
-    for path in files:
-        try:
-            with path.open("rb") as file:
-                layers = [_blocks(file), *_unpacked(path)]
-                found = [_found(layer, known) for layer in layers]
-        except FileNotFoundError:
-            continue
-        except OSError:
-            unreadable.append(path)
-            continue
-        count += 1
-        total += sum(size for _, _, size in found)
-        findings += [Finding(path, offset, pieces) for offset, pieces, _ in found if pieces]
-        advance(1)
+    with tempfile.TemporaryFile() as given:
+        np.save(given, hashes)
+        given.write(json.dumps([os.fsencode(path).hex() for path in files]).encode())
+        given.seek(0)
+        command = [sys.executable, "-c", f"from {__name__} import main; main()"]
+        with subprocess.Popen(command, stdin=given, stdout=subprocess.PIPE) as reader:
+            for line in reader.stdout or ():
+                found = json.loads(line)
+                advance(1)
+                if found["state"] == "unreadable":
+                    unreadable.append(files[found["file"]])
+                elif found["state"] == "read":
+                    count += 1
+                    total += found["size"]
+                    findings += [Finding(files[found["file"]], at, pieces) for at, pieces in found["found"]]
+    if reader.returncode:
+        raise RagLabError(f"search for remains: its process ended with status {reader.returncode}; search again")
     return Search(tuple(findings), count, total, tuple(unreadable))
+
+
+def main() -> None:
+    """The reading process: marks and paths on standard input, a line of JSON on standard output for each file."""
+    known = _Lookup(np.load(sys.stdin.buffer))
+    for number, path in enumerate(json.load(sys.stdin.buffer)):
+        answer = _look(Path(os.fsdecode(bytes.fromhex(path))), known)
+        sys.stdout.write(json.dumps({"file": number, **answer}) + "\n")
+        sys.stdout.flush()
+
+
+def _look(path: Path, known: _Lookup) -> dict[str, Any]:
+    """What one file holds: the offset and number of marks in each of its layers that has any."""
+    try:
+        with path.open("rb") as file:
+            layers = [_found(layer, known) for layer in (_blocks(file), *_unpacked(path))]
+    except FileNotFoundError:
+        return {"state": "gone"}
+    except OSError:
+        return {"state": "unreadable"}
+    size = sum(size for _, _, size in layers)
+    return {"state": "read", "size": size, "found": [(at, pieces) for at, pieces, _ in layers if pieces]}
 
 
 def files_below(folders: Iterable[Path]) -> Iterator[Path]:

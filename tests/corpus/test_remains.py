@@ -2,6 +2,9 @@ from __future__ import annotations
 
 import gzip
 import json
+import sqlite3
+import subprocess
+import sys
 import zipfile
 from pathlib import Path
 
@@ -34,7 +37,7 @@ def test_text_is_found_as_it_is_and_packed(tmp_path: Path) -> None:
     np.savez_compressed(tmp_path / "stage.npz", records=np.frombuffer(SECRET.encode(), np.uint8))
     (tmp_path / "output.bin").write_bytes((tmp_path / "stage.npz").read_bytes() + b"0" * 64)
     pq.write_table(pa.table({"text": ["x", SECRET], "path": [["a"], [SECRET]]}), tmp_path / "chunks.parquet")
-    result = search(files_below([tmp_path]), WANTED)
+    result = search(list(files_below([tmp_path])), WANTED)
     assert {finding.place.name for finding in result.findings} == {path.name for path in tmp_path.iterdir()}
     assert (result.files, result.unreadable) == (7, ())
 
@@ -45,7 +48,7 @@ def test_nothing_is_found_where_nothing_is(tmp_path: Path) -> None:
     (tmp_path / "broken.zip").write_bytes(b"PK\x03\x04 broken")
     (tmp_path / "broken.parquet").write_bytes(b"PAR1 broken PAR1")
     (tmp_path / "broken.gz").write_bytes(b"\x1f\x8b broken")
-    result = search(files_below([tmp_path]), WANTED)
+    result = search(list(files_below([tmp_path])), WANTED)
     assert result.findings == ()
     assert result.files == 5
 
@@ -83,6 +86,17 @@ def test_windows_that_escaping_would_change_are_no_marks() -> None:
     assert len(marks([b"x" * (WIDTH - 1)], text=True)) == 0
     assert len(marks([b"\0" * 1000], text=False)) == 0
     assert len(marks([bytes(range(96))], text=False)) == 4
+
+
+def test_a_search_leaves_the_locks_of_an_open_database_alone(tmp_path: Path) -> None:
+    database = sqlite3.connect(tmp_path / "open.sqlite", isolation_level=None)
+    database.execute("CREATE TABLE t (x)")
+    database.execute("BEGIN EXCLUSIVE")
+    search([tmp_path / "open.sqlite"], WANTED)
+    other = "import sqlite3, sys; sqlite3.connect(sys.argv[1], timeout=0).execute('INSERT INTO t VALUES (1)')"
+    done = subprocess.run([sys.executable, "-c", other, tmp_path / "open.sqlite"], capture_output=True, text=True)
+    assert "database is locked" in done.stderr
+    database.close()
 
 
 def test_a_file_that_vanishes_is_gone_and_marks_do_not_depend_on_the_process(tmp_path: Path) -> None:
