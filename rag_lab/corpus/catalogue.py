@@ -586,13 +586,13 @@ class Catalogue:
                 self.failed(number)
         return left
 
-    def note_made(self, kind: str, key: str) -> None:
-        """Remember that an entry of the store is about to be made for this corpus."""
+    def note_made(self, entries: Iterable[tuple[str, str]]) -> None:
+        """Remember entries of the store, by kind and key, that are about to be made, or removed, for this corpus."""
         with self.transaction():
-            self._db.execute("INSERT OR IGNORE INTO made VALUES (?, ?)", (kind, key))
+            self._db.executemany("INSERT OR IGNORE INTO made VALUES (?, ?)", list(entries))
 
     def made(self) -> set[tuple[str, str]]:
-        """Entries that were made, or begun, since the last `forget_made`."""
+        """Entries that were noted and are not forgotten yet."""
         return set(self._db.execute("SELECT kind, key FROM made").fetchall())
 
     def forget_made(self, entries: Iterable[tuple[str, str]]) -> None:

@@ -649,28 +649,33 @@ class Corpus:
         staying |= {row.number for row in rows if row.state == "verified" and row.base == active} | {active}
         named = {row.snapshot for row in rows if row.number in staying}
         going = [row for row in rows if row.number not in staying and row.snapshot]
-        for row in going:
-            catalogue.drop(row.number)
-        self.remove_snapshots({row.snapshot for row in going} - named)
+        gone = {row.snapshot for row in going} - named
+        with catalogue.transaction():
+            catalogue.note_made((SNAPSHOTS, name) for name in gone)
+            for row in going:
+                catalogue.drop(row.number)
+        self.remove_snapshots(gone)
 
     def remove_snapshots(self, snapshots: Collection[str]) -> None:
         """Remove snapshots, what stages computed from them, and those of their parts that no other snapshot names."""
-        parts: set[tuple[str, str]] = set()
+        there = [name for name in sorted(snapshots) if self.store.intact(SNAPSHOTS, name)]
+        parts = {part for name in there for part in Snapshot(self.store, name).parts}
+        # A publisher that is killed from here on leaves to the next one what it did not remove.
+        self.catalogue.note_made({*parts, *((SNAPSHOTS, name) for name in snapshots)})
         for name in sorted(snapshots):
-            if self.store.intact(SNAPSHOTS, name):
-                parts |= set(Snapshot(self.store, name).parts)
-                self.store.remove(SNAPSHOTS, name)
+            self.store.remove(SNAPSHOTS, name)
             self.store.remove("stages", name)
         self._remove_unnamed(parts)
 
     def remove_unused(self) -> None:
         """Remove what publications of this corpus made and nothing names.
 
-        That are segments which were put together with others at once, and what a killed publisher began.
+        That are segments which were put together with others at once, and what a killed publisher began to make or to
+        remove.
         """
-        made = self.catalogue.made()
         named = {row.snapshot for row in self.catalogue.generations()}
-        self.remove_snapshots({key for kind, key in made if kind == SNAPSHOTS} - named)
+        self.remove_snapshots({key for kind, key in self.catalogue.made() if kind == SNAPSHOTS} - named)
+        made = self.catalogue.made()
         self._remove_unnamed({entry for entry in made if entry[0] in PARTS})
         self.catalogue.forget_made(made)
 
@@ -698,7 +703,7 @@ class _Noting(Store):
     def publish(self, kind: str, key: str, build: Callable[[Path], Mapping[str, Any] | None]) -> Path:
         """As in `Store`."""
         if not self.path(kind, key).exists():
-            self.catalogue.note_made(kind, key)
+            self.catalogue.note_made([(kind, key)])
         return super().publish(kind, key, build)
 
 
