@@ -1,4 +1,4 @@
-"""Readers in several processes, and a writer that revokes: nothing is handed out after the call that revoked it.
+"""Readers in several processes, and a writer that revokes and purges: nothing is handed out after it was revoked.
 
 `time.monotonic` is one clock for all processes of a machine. A reader notes the time inside the hand-out, the writer
 after its call has returned.
@@ -17,6 +17,7 @@ import pytest
 
 from rag_lab.contracts import Acl, Document
 from rag_lab.corpus.chunking import Whole
+from rag_lab.corpus.corpus import Corpus
 from rag_lab.corpus.deny import DenyList
 from rag_lab.corpus.publishing import publish
 from rag_lab.store import Store
@@ -35,7 +36,8 @@ import numpy as np
 sys.path.insert(0, sys.argv[1])
 from conftest import HashEncoder
 from rag_lab.budgets import Budget, Prices
-from rag_lab.contracts import Principal, Request
+from rag_lab.contracts import Principal, RagLabError, Request
+from rag_lab.corpus.corpus import Corpus
 from rag_lab.corpus.policies import NO_BOOK
 from rag_lab.corpus.snapshot import Snapshot
 from rag_lab.generation.extractive import ExtractiveReader
@@ -47,23 +49,41 @@ from rag_lab.variants.query_vectors import query_vectors
 from rag_lab.variants.stage import Batch
 
 store, encoder, reader = Store(Path(sys.argv[2])), HashEncoder(), ExtractiveReader()
-snapshot = Snapshot(store, sys.argv[3])
+
+
+def opened():
+    # the snapshot that was named, or the one that the corpus has now
+    if sys.argv[3]:
+        return Snapshot(store, sys.argv[3])
+    with Corpus.open(store, "manuals") as corpus:
+        return corpus.snapshot()
+
+
+snapshot = opened()
 variant = load_variant("x", [sys.argv[4], {"assemble": {"passages": 20}}])
 reads, words, draw = int(sys.argv[5]), sys.argv[6].split(), random.Random(sys.argv[4] + sys.argv[7])
 prices, stop, done = Prices.load(), Path(sys.argv[8]), 0
 asked = [[f"{a} {b}" for b in words[:4]] for a in words[:4]]
 while done < reads or not stop.exists():
+    if not sys.argv[3] and done % 10 == 0:
+        snapshot = opened()
     queries = draw.choice(asked)
     requests = [
         Request(f"r{i}", query, Principal("default"), "default", datetime(2026, 1, 1, tzinfo=UTC))
         for i, query in enumerate(queries)
     ]
+    try:
+        scopes = snapshot.scopes(requests)
+    except RagLabError as error:
+        assert "purged" in str(error) or "not a published folder" in str(error), error
+        snapshot = opened()
+        continue
     batch = Batch(
         requests=requests,
         gold=[np.zeros(0, dtype=np.int32)] * len(requests),
         snapshot=snapshot,
         book=NO_BOOK,
-        scopes=snapshot.scopes(requests),
+        scopes=scopes,
         generator=reader,
         generates=False,
         prices=prices,
@@ -73,6 +93,9 @@ while done < reads or not stop.exists():
         progress=lambda *_: None,
     )
     state = run_variant(variant, batch, Budget(), Memory())
+    if state.ranking is None:  # parts of the snapshot went while it was read
+        snapshot = opened()
+        continue
     with hand_out(state) as checked:
         ids = {snapshot.chunks.document_id[row] for row in checked.ranking.chunk.tolist()}
         ids |= {passage.document_id for context in checked.contexts or () for passage in context.passages}
@@ -80,6 +103,20 @@ while done < reads or not stop.exists():
     print(now, len(state.failures), *sorted(ids), flush=True)
     done += 1
 """
+
+
+def start_readers(tmp_path: Path, store: Store, snapshot: str, stop: Path) -> tuple[list[Any], list[Path]]:
+    """Three readers, each of which has handed out something, and their logs."""
+    tests = str(Path(__file__).parents[1])
+    readers, logs = [], [tmp_path / f"log{n}" for n in range(3)]
+    for number, (log, stage) in enumerate(zip(logs, ("dense", "dense", "bm25"), strict=True)):
+        arguments = [tests, str(store.root), snapshot, stage, str(BATCHES), " ".join(WORDS), str(number), str(stop)]
+        with log.open("w") as file:
+            readers.append(subprocess.Popen([sys.executable, "-c", READER, *arguments], stdout=file))
+    while not all(log.read_text().count("\n") > 20 for log in logs):
+        assert [reader.poll() for reader in readers] == [None] * 3
+        time.sleep(0.05)
+    return readers, logs
 
 
 @pytest.mark.slow
@@ -92,15 +129,7 @@ def test_no_revoked_document_is_handed_out_after_the_call_returned(tmp_path: Pat
     snapshot = publish(
         store, documents, Whole(), analyzer="en", encoder=hash_encoder, factories=["Flat"], corpus="manuals"
     )
-    tests = str(Path(__file__).parents[1])
-    readers, logs = [], [tmp_path / f"log{n}" for n in range(3)]
-    for number, (log, stage) in enumerate(zip(logs, ("dense", "dense", "bm25"), strict=True)):
-        arguments = [tests, str(store.root), snapshot.id, stage, str(BATCHES), " ".join(WORDS), str(number), str(stop)]
-        with log.open("w") as file:
-            readers.append(subprocess.Popen([sys.executable, "-c", READER, *arguments], stdout=file))
-    while not all(log.read_text().count("\n") > 20 for log in logs):
-        assert [reader.poll() for reader in readers] == [None] * 3
-        time.sleep(0.05)
+    readers, logs = start_readers(tmp_path, store, snapshot.id, stop)
     deny, returned, took = DenyList(store), {}, []
     order = [document.document_id for document in documents]
     draw.shuffle(order)
@@ -122,3 +151,32 @@ def test_no_revoked_document_is_handed_out_after_the_call_returned(tmp_path: Pat
     assert all(any(d in ids for _, ids in handed_out) for d in returned)  # each had been handed out before
     assert set().union(*(ids for moment, ids in handed_out if moment > max(returned.values()))) <= set(order[REVOKED:])
     assert max(took) < 5
+
+
+@pytest.mark.slow
+def test_no_purged_document_is_handed_out(tmp_path: Path, hash_encoder: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rag_lab.retrieval.encoders.load_encoder", lambda name: hash_encoder)
+    draw, store, stop = random.Random(7), Store(tmp_path / "store"), tmp_path / "stop"
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    names = [f"d{n:02}.txt" for n in range(DOCUMENTS)]
+    for name in names:
+        (docs / name).write_text(" ".join(draw.choices(WORDS, k=6)) + f" stands in {name} and nowhere else.")
+    with Corpus.create(store, "manuals", encoder="hash", analyzer="en", keep=2) as corpus:
+        corpus.add(docs, tenant="default", public=True)
+        readers, logs = start_readers(tmp_path, store, "", stop)
+        returned: dict[str, float] = {}
+        for number in range(0, 20, 4):
+            gone = names[number : number + 4]
+            corpus.revoke(gone, "leaked", by="test")
+            returned |= dict.fromkeys(gone, time.monotonic())
+            assert corpus.purge().proof.clean
+        stop.touch()
+        assert [reader.wait(timeout=120) for reader in readers] == [0, 0, 0]
+    reads = [line.split() for log in logs for line in log.read_text().splitlines()]
+    handed_out = [(float(moment), set(ids)) for moment, _, *ids in reads]
+    assert [(m, d) for m, ids in handed_out for d in ids & returned.keys() if m > returned[d]] == []
+    assert len(reads) >= 3 * BATCHES
+    assert all(any(d in ids for _, ids in handed_out) for d in returned)
+    after = [ids for moment, ids in handed_out if moment > max(returned.values())]
+    assert set().union(*after) <= set(names[20:])
