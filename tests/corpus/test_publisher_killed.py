@@ -222,18 +222,26 @@ def of_its_own(root: Path, delay: float | None) -> bool:
 def kill_often(
     corpus: Corpus, docs: Path, kills: int, length: float, killed_after: Callable[[Path, float | None], bool]
 ) -> Counter[str]:
-    """Kill publishers at moments that are spread evenly over the length of a publication, in random order."""
+    """Kill publishers at moments that are spread evenly over the length of a publication, in random order.
+
+    How long one takes depends on what else the machine does, so every kill tells the next ones.
+    """
     drawn = random.Random(7)
-    moments = [LATER * length * (i + drawn.random()) / kills for i in range(kills)]
+    moments = [LATER * (i + drawn.random()) / kills for i in range(kills)]
     drawn.shuffle(moments)
     seen: Counter[str] = Counter()
     texts = write_step(docs, 0)
-    for step, delay in enumerate(moments, 1):
+    for step, moment in enumerate(moments, 1):
+        delay = moment * length
         before, texts = texts, write_step(docs, step)
         ended = killed_after(corpus.store.root, delay)
         found = check_killed(corpus, before, texts)
         assert found == "new" or not ended
         seen["ended" if ended else found] += 1
+        if ended:
+            length = min(length, delay)
+        elif found == "old":
+            length = max(length, delay)
     return seen
 
 
