@@ -36,7 +36,8 @@ def same(left: Parsed | ParseError, right: Parsed) -> bool:
 
 def test_results_are_those_of_parse_in_order() -> None:
     names = ["pandoc_handbook.html", "pandoc_handbook.md", "nbconvert_roster.ipynb", "iconv_gb18030.txt"]
-    names += ["sqlite_duty.sql", "nbconvert_roster.py"]
+    names += ["sqlite_duty.sql", "nbconvert_roster.py", "docx_python_rules.docx", "table_jq_stock.jsonl"]
+    names += ["pdf_libreoffice_leave.pdf", "pdf_groff_columns.pdf", "pptx_python_yard.pptx"]
     sources: list[Source] = [(name, FILES / name) for name in names]
     found = list(parse_guarded(sources, workers=2))
     assert [name for name, _ in found] == names
@@ -128,7 +129,8 @@ ANSWER = {
         ({"blocks": [["paragraph", [0, 3], 0, 0, 0, None]]}, [0, 1, 2], "blocks do not fit"),
         ({"blocks": [["paragraph", [1, 0], 0, 0, 0, None]]}, [0, 1, 2], "blocks do not fit"),
         ({"blocks": [["nonsense", [0, 2], 0, 0, 0, None]]}, [0, 1, 2], "is not a valid BlockKind"),
-        ({}, [0, 2, 1], "offsets do not fit"),
+        ({}, [0, -1, 1], "offsets do not fit"),
+        ({}, [0, 9, 1], "offsets do not fit"),
         ({}, [0, 1, 9], "offsets do not fit"),
         ({"paths": []}, [0, 1, 2], "index out of range"),
         ({"title": None, "metadata": 7}, [0, 1, 2], "not iterable"),
