@@ -5,7 +5,8 @@ plain loops over the structure from which the documents were written. Every docu
 word of its own, a canary. BM25 is the one place where what is forbidden may be felt: its scores rest on the statistics
 of the whole collection, so a permitted chunk's score is compared with the one that it has in an unfiltered search.
 
-Each of 12,800 questions with a caller, time and filter of its own is put to 8 variants: 102,400 requests.
+Each of 12,800 questions with a caller, time and filter of its own is put to 8 whole variants, and 88,000 more to the
+searches alone: 100,800 different requests.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 import random
 import re
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from io import BytesIO
@@ -45,13 +46,14 @@ from rag_lab.corpus.segment import document_digest
 from rag_lab.generation.extractive import ExtractiveReader
 from rag_lab.retrieval.encoders import embed_queries
 from rag_lab.store import Store
-from rag_lab.variants import catalogue, load_variant
+from rag_lab.variants import Variant, catalogue, load_variant
 from rag_lab.variants.execute import Memory, run_variant
 from rag_lab.variants.handing_out import candidates
 from rag_lab.variants.query_vectors import QueryVectors
 from rag_lab.variants.stage import Batch, State, trace
 
 CORPORA, REQUESTS = 32, 400
+SEARCHED_CORPORA, SEARCHES = 16, 5500
 WORDS = ["pump", "valve", "sensor", "lamp", "wheel", "axle", "brake", "cable", "gear", "belt"]
 CANARY = re.compile(r"[dhbto]\d+x\d+q")
 VARIANTS = {name: load_variant(name) for name in catalogue()} | {
@@ -59,6 +61,8 @@ VARIANTS = {name: load_variant(name) for name in catalogue()} | {
     "ivf": load_variant("ivf", [{"dense": {"index": "IVF4,Flat"}}, "assemble", "generate"]),
     "near": load_variant("near", ["bm25", {"dense": {"index": "HNSW8"}}, "rrf", {"assemble": {"order": "source"}}]),
 }
+
+SEARCHING = {name: load_variant(name, [name]) for name in ("bm25", "dense")}
 
 
 def day(number: int) -> datetime:
@@ -276,7 +280,7 @@ class Trial:
     depth: int
 
 
-def run_trial(seed: int, folder: Path, encoder: Any, count: int) -> Trial:
+def run_trial(seed: int, folder: Path, encoder: Any, count: int, variants: Mapping[str, Variant] = VARIANTS) -> Trial:
     draw = random.Random(seed)
     store = Store(folder)
     corpus = {w.document.document_id: w for w in (write(draw, number) for number in range(draw.randint(1, 16)))}
@@ -338,7 +342,7 @@ def run_trial(seed: int, folder: Path, encoder: Any, count: int) -> Trial:
         progress=lambda stage, done, total: None,
     )
     depth, memory = draw.choice([3, 10, 1000]), Memory()
-    states = {name: run_variant(variant, batch, Budget(candidates=depth), memory) for name, variant in VARIANTS.items()}
+    states = {name: run_variant(variant, batch, Budget(candidates=depth), memory) for name, variant in variants.items()}
     for state in states.values():
         assert not state.failures, state.failures[0]
     return Trial(batch, allowed, [frozenset(canaries) for canaries in visible], states, depth)
@@ -431,3 +435,21 @@ def test_no_stage_of_any_variant_lets_anything_forbidden_out(seed: int, tmp_path
     check_nothing_forbidden_leaves(trial)
     check_the_disk(trial)
     check_the_permitted_rank_as_if_alone(trial)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(CORPORA, CORPORA + SEARCHED_CORPORA))
+def test_no_search_finds_anything_forbidden_or_misses_what_is_permitted(
+    seed: int, tmp_path: Path, hash_encoder: Any
+) -> None:
+    trial = run_trial(seed, tmp_path, hash_encoder, SEARCHES, SEARCHING)
+    for state in trial.states.values():
+        assert trial.allowed[state.ranking.query, state.ranking.chunk].all()
+    permitted_rows = trial.allowed.sum(axis=1)
+    assert trial.states["dense"].ledger.spent["candidates"].tolist() == np.minimum(permitted_rows, trial.depth).tolist()
+    queries = [request.query for request in trial.batch.requests]
+    everything = trial.batch.snapshot.bm25.search(queries, trial.allowed.shape[1], None)
+    matching = np.zeros(trial.allowed.shape, dtype=bool)
+    matching[everything.query, everything.row] = True
+    found = (matching & trial.allowed).sum(axis=1)
+    assert trial.states["bm25"].ledger.spent["candidates"].tolist() == np.minimum(found, trial.depth).tolist()
