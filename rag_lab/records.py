@@ -6,6 +6,7 @@ import json
 from dataclasses import fields, is_dataclass
 from datetime import datetime
 from enum import Enum
+from functools import cache
 from typing import Any
 
 from rag_lab import contracts
@@ -24,6 +25,8 @@ _TYPES = {
     )
 }
 
+_ATOMS = (str, int, float, bool, type(None))
+
 
 def dumps(records: Any) -> bytes:
     """UTF-8 JSON of records, tuples, lists and plain values."""
@@ -36,8 +39,11 @@ def loads(data: bytes) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    if is_dataclass(value) and not isinstance(value, type):
-        return {"!": type(value).__name__} | {f.name: _plain(getattr(value, f.name)) for f in fields(value)}
+    kind = type(value)
+    if kind in _ATOMS:
+        return value
+    if names := _field_names(kind):
+        return {"!": kind.__name__} | {name: _plain(getattr(value, name)) for name in names}
     if isinstance(value, datetime):
         return {"!": "datetime", "at": value.isoformat()}
     if isinstance(value, Enum):
@@ -45,6 +51,12 @@ def _plain(value: Any) -> Any:
     if isinstance(value, tuple | list):
         return [_plain(item) for item in value]
     return value.item() if hasattr(value, "item") else value
+
+
+@cache
+def _field_names(kind: type) -> tuple[str, ...]:
+    """Names of a record's fields, none for anything else."""
+    return tuple(f.name for f in fields(kind)) if is_dataclass(kind) else ()
 
 
 def _record(value: Any) -> Any:
