@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from rag_lab.contracts import RagLabError
+from rag_lab.contracts import CacheUse, RagLabError
 from rag_lab.corpus.deny import DenyList
 from rag_lab.corpus.snapshot import Snapshot
 from rag_lab.definition import MAIN, Experiment
@@ -177,13 +177,23 @@ def _provenance(work: Preparation, states: Collection[State]) -> dict[str, Any]:
         "started": work.started.isoformat(timespec="seconds"),
         "finished": finished.isoformat(timespec="seconds"),
         "seconds": round((finished - work.started).total_seconds(), 1),
-        "caches": {use.cache: {"hits": use.hits, "misses": use.misses} for use in cache_use(first.values())},
+        "caches": _caches([*work.embedded, *cache_use(first.values())]),
         "price_file": work.prices.path,
         "compute_usd_per_hour": work.prices.compute_usd_per_hour,
         "resamples": chosen.resamples,
         "permutations": chosen.permutations,
         "confidence": chosen.confidence,
     }
+
+
+def _caches(uses: Iterable[CacheUse]) -> dict[str, dict[str, int]]:
+    """Hits and misses by the name of the cache."""
+    found: dict[str, dict[str, int]] = {}
+    for use in uses:
+        sums = found.setdefault(use.cache, {"hits": 0, "misses": 0})
+        sums["hits"] += use.hits
+        sums["misses"] += use.misses
+    return found
 
 
 def _facts(snapshot: Snapshot) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from rag_lab.budgets import Prices
 from rag_lab.contracts import (
     Abstention,
     Answer,
+    CacheUse,
     Calibrated,
     Document,
     Encoder,
@@ -62,7 +63,8 @@ OPEN_PRINCIPAL = Principal("default", (), "reader")
 class Preparation:
     """What one run derives from its definition, each thing once and only when it is needed.
 
-    `warnings` collects what a reader of the results should know; `calibration` is set when a threshold was chosen.
+    `warnings` collects what a reader of the results should know; `calibration` is set when a threshold was chosen;
+    `embedded` says for each snapshot that was published with vectors how many of its chunks had one already.
     """
 
     definition: Experiment
@@ -72,6 +74,7 @@ class Preparation:
     def __post_init__(self) -> None:
         self.started = datetime.now(UTC)
         self.warnings: list[str] = []
+        self.embedded: list[CacheUse] = []
         self.calibration: dict[str, Any] | None = None
         self.label = ""
         self.held = self._hold()
@@ -261,6 +264,7 @@ class Preparation:
             factories=factories,
             progress=self.bars.show,
             corpus=self.corpus,
+            on_use=self.embedded.append,
         )
 
     def _analyzer(self, settings: SnapshotSettings) -> str:

@@ -43,6 +43,7 @@ def print_report(report: Report, console: Console | None = None) -> None:
         "removed": _names(report.removed),
         "unchanged": count(report.unchanged) if report.unchanged and report.generation else "",
         "parsed": f"{count(report.parsed)}, known before {count(report.parse_hits)}" if report.parsed else "",
+        "encoded": f"{count(report.encoded)}, known before {count(report.embedding_hits)}" if report.encoded else "",
         "still deleted": _names(report.asleep),
         "left out": ", ".join(f"{name} {count(n)}" for name, n in report.skipped.items()),
     }

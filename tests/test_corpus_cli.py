@@ -83,7 +83,12 @@ def test_adding_says_what_came_of_it(call: Call, docs: Path) -> None:
     assert done.status == 0
     found = lines(done.out)
     assert re.fullmatch(r"Generation 1 is active after [\d.]+ s\.", found[0])
-    assert found[1:] == ["added 2: leave.md, travel.txt", "parsed 2, known before 0", "left out .jpg files 1"]
+    assert found[1:] == [
+        "added 2: leave.md, travel.txt",
+        "parsed 2, known before 0",
+        "encoded 3, known before 0",
+        "left out .jpg files 1",
+    ]
     again = call("add", "kb", docs)
     assert lines(again.out)[0] == "Nothing to publish: 2 documents unchanged."
 

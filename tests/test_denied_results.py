@@ -126,6 +126,14 @@ def test_results_tell_how_often_the_caches_had_what_was_asked_for(folder: Path, 
     }
 
 
+def test_results_tell_how_many_passages_had_a_vector_before(folder: Path, store: Store) -> None:
+    passages = sum(1 for _ in (folder / "corpus.jsonl").open())
+    first = run(folder, store, variants=["dense"], snapshot={"encoder": "minilm"})
+    assert first.provenance["caches"]["embedding"] == {"hits": 0, "misses": passages}
+    again = run(folder, store, variants=["dense", "hybrid"], snapshot={"encoder": "minilm"})
+    assert again.provenance["caches"]["embedding"] == {"hits": passages, "misses": 0}
+
+
 def test_policies_and_sections_of_a_dataset_decide_who_reads(folder: Path, store: Store) -> None:
     text = "# Painting\n\nThe attic is painted pink.\n\n## Price\n\nThe attic paint costs ninety euros.\n"
     documents = [

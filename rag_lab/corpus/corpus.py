@@ -21,7 +21,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rag_lab.contracts import Document, Encoder, Principal, RagLabError, Request
+from rag_lab.contracts import CacheUse, Document, Encoder, Principal, RagLabError, Request
 from rag_lab.corpus.catalogue import Catalogue, Changes, Event, GenerationRow, instant
 from rag_lab.corpus.deny import DenyList
 from rag_lab.corpus.discovery import DATASET, Discovery, Options, discover, root_of
@@ -29,6 +29,7 @@ from rag_lab.corpus.ingestion import Ingested, Ingestion, documents_of
 from rag_lab.corpus.kept import KIND as KEPT
 from rag_lab.corpus.policies import BOOK, PolicyBook
 from rag_lab.corpus.rights import Scopes, scopes_of
+from rag_lab.corpus.segment import EMBEDDING
 from rag_lab.corpus.snapshot import FLAT, PARTS, Snapshot
 from rag_lab.corpus.snapshot import KIND as SNAPSHOTS
 from rag_lab.store import Store, manifest, write_atomically
@@ -61,7 +62,8 @@ class Report:
 
     Lists hold document ids. `failed` and `partial` give the reason by id; `asleep` were deleted before and are
     unchanged, or are revoked and not published; `admits_nobody` have no stated reader or tenant; `skipped` counts
-    files that were not looked at, by kind. `parsed` sources went through a parser, `parse_hits` were known.
+    files that were not looked at, by kind. `parsed` sources went through a parser, `parse_hits` were known. Of the
+    chunks that were cut, `encoded` texts went through the encoder, and `embedding_hits` chunks had a vector already.
     """
 
     generation: int | None = None
@@ -77,6 +79,8 @@ class Report:
     warnings: Sequence[str] = ()
     parsed: int = 0
     parse_hits: int = 0
+    encoded: int = 0
+    embedding_hits: int = 0
     seconds: float = 0.0
 
 
@@ -291,7 +295,7 @@ class Corpus:
             gone = [name for name in ended if name in self.catalogue.live(ended)]
             started = time.perf_counter()
             ingested = Ingested(gone=gone, since=dict.fromkeys(gone, instant()))
-            number = self._bring_out(ingested, "expired documents removed", progress)
+            number, _ = self._bring_out(ingested, "expired documents removed", progress)
             return ended, Report(number, removed=gone, seconds=time.perf_counter() - started)
 
     def activate(self, number: int, *, wait_s: float = WAIT_S) -> GenerationRow:
@@ -461,7 +465,7 @@ class Corpus:
         found = ingestion.run(discovery, roots)
         missing = [row.document_id for row in found.sources if row.deleted_by]
         self._deny_deleted(missing, SOURCE_GONE, "source")
-        number = self._bring_out(found, "", progress)
+        number, use = self._bring_out(found, "", progress)
         for root, options in roots.items():
             catalogue.put_root(root, options.plain(), started)
         published = [version.document_id for version in found.versions]
@@ -479,22 +483,27 @@ class Corpus:
             warnings=self._warnings(found),
             parsed=found.parsed,
             parse_hits=found.parse_hits,
+            encoded=use.misses,
+            embedding_hits=use.hits,
             seconds=time.perf_counter() - clock,
         )
 
-    def _bring_out(self, found: Ingested, note: str, progress: bool) -> int | None:
-        """Build, verify and activate a generation with what was found; None when it changes nothing."""
+    def _bring_out(self, found: Ingested, note: str, progress: bool) -> tuple[int | None, CacheUse]:
+        """Build, verify and activate a generation with what was found; None when it changes nothing.
+
+        The second value is how many chunks had a vector already.
+        """
         catalogue = self.catalogue
         with catalogue.transaction():
             catalogue.rebase(found.bases)
             if not found.documents and not found.gone:
                 catalogue.put_sources(found.sources)
-                return None
+                return None, CacheUse(EMBEDDING, 0, 0)
         settings = self._settled(found.documents)
         number = catalogue.begin(settings, note)
         try:
             staying = catalogue.live().keys() - set(found.gone) - {d.document_id for d in found.documents}
-            snapshot = self._updated(settings, found, staying, progress)
+            snapshot, use = self._updated(settings, found, staying, progress)
             self._check(snapshot, len(staying) + len(found.documents))
             published = {version.document_id: version.digest for version in found.versions}
             self.denials.readmit(self.name, published, SOURCE_GONE, by=_user())
@@ -505,11 +514,11 @@ class Corpus:
             catalogue.recover()
             raise
         self._retire()
-        return number
+        return number, use
 
     def _updated(
         self, settings: Mapping[str, Any], found: Ingested, staying: Collection[str], progress: bool
-    ) -> Snapshot:
+    ) -> tuple[Snapshot, CacheUse]:
         """The active snapshot with what was found; made anew from all documents where chunker or models changed."""
         from rag_lab.corpus.publishing import OtherVersion
 
@@ -529,7 +538,7 @@ class Corpus:
         number = self.catalogue.begin(wanted, note)
         try:
             documents = self.documents()
-            snapshot = self._build(wanted, documents, None, (), progress)
+            snapshot, _ = self._build(wanted, documents, None, (), progress)
             self._check(snapshot, len(documents))
             self._verified(number, snapshot)
         except BaseException:
@@ -565,11 +574,13 @@ class Corpus:
         base: Snapshot | None,
         removed: Sequence[str],
         progress: bool,
-    ) -> Snapshot:
+    ) -> tuple[Snapshot, CacheUse]:
+        """A snapshot, and how many of the chunks that were cut for it had a vector already."""
         from rag_lab.corpus.publishing import publish
 
+        uses: list[CacheUse] = []
         chunker, encoder = _chunker(settings["chunker"]), _encoder(settings["encoder"])
-        return publish(
+        snapshot = publish(
             _Noting(self.store.root, self.catalogue),
             documents,
             chunker,
@@ -581,7 +592,11 @@ class Corpus:
             corpus=self.name,
             base=base,
             removed=removed,
+            on_use=uses.append,
         )
+        use = uses[0] if uses else CacheUse(EMBEDDING, 0, 0)
+        self.catalogue.count(embedding_hits=use.hits, embedding_misses=use.misses)
+        return snapshot, use
 
     def _check(self, snapshot: Snapshot, documents: int, chunks: int | None = None) -> None:
         """Counts agree with the catalogue, and every file is what was written."""

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from rag_lab.contracts import Document, Encoder, RagLabError
+from rag_lab.contracts import CacheUse, Document, Encoder, RagLabError
 from rag_lab.corpus.chunk_table import ChunkKeys, Part, read_chunks, read_keys
 from rag_lab.corpus.chunking import Chunker
 from rag_lab.corpus.segment import (
@@ -51,6 +51,7 @@ def publish(
     corpus: str = "",
     base: Snapshot | None = None,
     removed: Collection[str] = (),
+    on_use: Callable[[CacheUse], object] | None = None,
 ) -> Snapshot:
     """Build what is missing and return the snapshot.
 
@@ -60,6 +61,8 @@ def publish(
     With `base` the snapshot holds the documents of the base, without those in `removed`, and with `documents` added or
     in place of those with the same id; a document that is as it was costs nothing. Segments are put together when that
     is due (`tidy`), FAISS indexes built again when they are outdated (`dense.outdated`).
+
+    `on_use` is told, when vectors were asked for, how many of the cut chunks had one already (cache "embedding").
 
     Raises:
         RagLabError: an id is given twice, or both given and removed; the base belongs to another corpus or was made
@@ -85,7 +88,9 @@ def publish(
         some = [given[name] for name in sorted(changed)]
         fresh = build_segment(store, some, changed, chunker, token_encoder, settings.cut_by)
         if encoder is not None and factories:
-            fresh = encode_segment(store, fresh, encoder, held, progress)
+            fresh, use = encode_segment(store, fresh, encoder, held, progress)
+            if on_use is not None:
+                on_use(use)
         kept.append(fresh)
     change = _Change(base, gone, fresh)
     return _publish(store, settings, tidy(store, kept, settings.cut_by), change)

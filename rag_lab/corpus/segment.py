@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from rag_lab.contracts import Document, Encoder, IntArray, RagLabError, batches
+from rag_lab.contracts import CacheUse, Document, Encoder, IntArray, RagLabError, batches
 from rag_lab.corpus.chunk_table import (
     Part,
     build_chunks,
@@ -36,6 +36,8 @@ from rag_lab.store import Store, digest, manifest, verify
 FORMAT = "segment-1"
 ENCODING_BLOCK = 512
 DOCUMENTS, VECTORS = "documents.parquet", "vectors.npy"
+EMBEDDING = "embedding"
+"""Name of the cache of vectors, in a `CacheUse`."""
 
 VectorArray = npt.NDArray[np.float32]
 
@@ -195,20 +197,27 @@ def gather(segments: Sequence[Segment], part: IntArray, place: IntArray, dimensi
 
 def encode_segment(
     store: Store, segment: Segment, encoder: Encoder, known: Iterable[Segment], progress: bool
-) -> Segment:
-    """The segment with vectors. Texts that a segment among `known` has vectors of are not encoded again."""
+) -> tuple[Segment, CacheUse]:
+    """The segment with vectors, and how many of its chunks had to be encoded for that.
+
+    Texts that a segment among `known` has vectors of are not encoded again, nor is what the store has, and a text that
+    several chunks share is encoded once.
+    """
     key = _vectors_key(segment.key, encoder.version)
     blocks = _Blocks(store, key)
+    encoded = 0
 
     def build(at: Path) -> Mapping[str, Any]:
+        nonlocal encoded
         verify(segment.folder)
-        np.save(at / VECTORS, _encode(segment, encoder, known, blocks, progress))
+        vectors, encoded = _encode(segment, encoder, known, blocks, progress)
+        np.save(at / VECTORS, vectors)
         about = {"encoder": encoder.name, "encoder_version": encoder.version, "dimension": encoder.dimension}
         return about | {"vectors": segment.chunks}
 
     store.publish("vectors", key, build)
     blocks.clear()
-    return replace(segment, vectors=key)
+    return replace(segment, vectors=key), CacheUse(EMBEDDING, segment.chunks - encoded, encoded)
 
 
 def _vectors_key(segment: str, encoder_version: str) -> str:
@@ -217,8 +226,11 @@ def _vectors_key(segment: str, encoder_version: str) -> str:
 
 def _encode(
     segment: Segment, encoder: Encoder, known: Iterable[Segment], blocks: _Blocks, progress: bool
-) -> VectorArray:
-    """Vectors of a segment without dead: copied where the text is known, else encoded, each distinct text once."""
+) -> tuple[VectorArray, int]:
+    """Vectors of a segment without dead: copied where the text is known, else encoded, each distinct text once.
+
+    The second value is how many texts were encoded.
+    """
     from rag_lab.corpus.chunk_table import read_chunks
 
     keys = read_text_keys(segment.folder)
@@ -231,7 +243,7 @@ def _encode(
     wanted = {keys[row].tobytes(): i for i, row in enumerate(distinct.tolist())}
     for other in known:
         _copy_known(other, wanted, vectors)
-    missing = sorted(wanted.values())
+    missing, encoded = sorted(wanted.values()), 0
     table = read_chunks([segment.part])
     with progress_bar("encoding passages", len(missing), progress) as advance:
         for part in batches(len(missing), ENCODING_BLOCK):
@@ -246,9 +258,10 @@ def _encode(
                         f"not {(len(some), encoder.dimension)}"
                     )
                 blocks.write(name, made)
+                encoded += len(some)
             vectors[some] = made
             advance(len(some))
-    return vectors[position[first[numbers]]]
+    return vectors[position[first[numbers]]], encoded
 
 
 def _copy_known(other: Segment, wanted: dict[bytes, int], vectors: VectorArray) -> None:

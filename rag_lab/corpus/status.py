@@ -15,6 +15,7 @@ from rag_lab.contracts import CacheUse, RagLabError
 from rag_lab.corpus.catalogue import SourceRow
 from rag_lab.corpus.discovery import DATASET, Found, Options, discover
 from rag_lab.corpus.kept import KIND as KEPT
+from rag_lab.corpus.segment import EMBEDDING
 from rag_lab.corpus.snapshot import KIND as SNAPSHOTS
 from rag_lab.corpus.snapshot import PARTS, Snapshot
 from rag_lab.metrics.freshness import Check, Targets, age_s, check, delays, summary
@@ -139,7 +140,10 @@ def status_of(corpus: Corpus, now: datetime, drift: bool) -> Status:
         parse_success=1 - len(failed) / len(there) if there else None,
         duplicate_documents=_duplicates([version.content for version in live.values()]),
         duplicate_chunks=_duplicates(snapshot.chunks.content_hash) if snapshot else None,
-        caches=(CacheUse("parse", counters.get("parse_hits", 0), counters.get("parse_misses", 0)),),
+        caches=[
+            CacheUse(name, counters.get(f"{name}_hits", 0), counters.get(f"{name}_misses", 0))
+            for name in ("parse", EMBEDDING)
+        ],
         delays=summary(frame),
         checks=check(targets, frame, age),
         pins=pins,

@@ -614,9 +614,24 @@ def test_status_of_a_corpus_in_order(corpus: Corpus, docs: Path) -> None:
     assert (status.orphans, status.backlog, status.failed, bool(status.drift)) == ({}, [], {}, False)
     assert (status.coverage.embedding, status.coverage.span, status.parse_success) == (1.0, 1.0, 1.0)
     assert (status.duplicate_documents, status.duplicate_chunks) == (0.0, 0.0)
-    assert [(c.cache, c.hits, c.misses) for c in status.caches] == [("parse", 0, 3)]
+    assert [(c.cache, c.hits, c.misses) for c in status.caches] == [("parse", 0, 3), ("embedding", 0, 3)]
     assert 0 <= status.index_age_s < 60
     assert [row["kind"] for row in status.delays] == ["loaded"]
+
+
+def test_what_was_encoded_and_what_was_known_is_counted(corpus: Corpus, docs: Path, encoder: Counted) -> None:
+    (docs / "copy.txt").write_bytes((docs / "travel.txt").read_bytes())
+    first = corpus.add(docs)
+    assert (first.encoded, first.embedding_hits) == (3, 1)
+    (docs / "leave.md").write_text("# Leave\n\nThirty days a year.\n")
+    (docs / "again.txt").write_bytes((docs / "travel.txt").read_bytes())
+    second = corpus.update()
+    assert (second.encoded, second.embedding_hits) == (1, 1)
+    assert len(encoder.texts) == 4
+    (docs / "again.txt").unlink()
+    third = corpus.update()
+    assert (third.encoded, third.embedding_hits, len(third.removed)) == (0, 0, 1)
+    assert [(c.cache, c.hits, c.misses) for c in corpus.status().caches][1] == ("embedding", 2, 4)
 
 
 def test_status_sees_what_is_wrong(corpus: Corpus, docs: Path) -> None:

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rag_lab.contracts import Acl, Document, RagLabError
+from rag_lab.contracts import Acl, CacheUse, Document, RagLabError
 from rag_lab.corpus.chunking import Whole, Window
 from rag_lab.corpus.publishing import compact, publish, rewrite_without
 from rag_lab.corpus.snapshot import Snapshot
@@ -78,6 +78,36 @@ def test_only_texts_that_are_new_are_encoded_each_once(store: Store, counting: A
     assert counting.seen == ["four five nine"]
     expected = counting.encode_passages([second.chunks.indexed_text(row) for row in range(len(second.chunks))])
     assert np.array_equal(second.vectors, expected)
+
+
+def test_chunks_with_and_without_a_known_vector_are_counted(store: Store, counting: Any) -> None:
+    uses: list[CacheUse] = []
+    options = {"encoder": counting, "factories": ["Flat"], "on_use": uses.append}
+    first = publish(store, [*many(5), public("same", "text number 3")], Whole(), **options)
+    publish(store, [*many(5), public("same", "text number 3")], Whole(), **options)
+    updated(first, [*many(4), public("d0004", "other"), public("more", "text number 0")], **options)
+    updated(first, many(2), ["d0002"], **options)
+    assert uses == [CacheUse("embedding", 1, 5), CacheUse("embedding", 6, 0), CacheUse("embedding", 1, 1)]
+    assert len(counting.seen) == 6
+
+
+def test_texts_that_an_interrupted_run_encoded_are_known(store: Store, counting: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr("rag_lab.corpus.segment.ENCODING_BLOCK", 2)
+    encode, uses = counting.encode_passages, []
+
+    def stops(texts: Sequence[str]) -> Any:
+        if counting.seen:
+            raise RuntimeError("stopped")
+        return encode(texts)
+
+    options = {"encoder": counting, "factories": ["Flat"], "on_use": uses.append}
+    monkeypatch.setattr(counting, "encode_passages", stops)
+    with pytest.raises(RuntimeError):
+        publish(store, many(5), Whole(), **options)
+    monkeypatch.undo()
+    monkeypatch.setattr("rag_lab.corpus.segment.ENCODING_BLOCK", 2)
+    publish(store, many(5), Whole(), **options)
+    assert uses == [CacheUse("embedding", 2, 3)]
 
 
 @pytest.mark.parametrize(
