@@ -26,6 +26,13 @@ NAMED = 5
 """How many document ids of a list are named."""
 SHOWN = 400
 """How many characters of a chunk are shown."""
+TAKEN = {
+    "kept": "parts of kept originals (written anew)",
+    "encoding": "remembered encodings",
+    "stages": "outputs of stages",
+    "prefixes": "generated prefixes",
+}
+"""What kinds of entry of the store are called, where their own name says too little."""
 MARKS = {True: ("met", "green"), False: ("missed", "bold red"), None: ("open", "")}
 
 
@@ -34,6 +41,8 @@ def print_report(report: Report, console: Console | None = None) -> None:
     target = console or stdout()
     if report.generation is None:
         head = f"Nothing to publish: {plural(report.unchanged, 'document')} unchanged."
+        if not (report.unchanged or report.failed or report.asleep):
+            head = "Nothing to publish: no document was found."
     else:
         head = f"Generation {report.generation} is active after {duration(report.seconds)} s."
     _line(target, head, "bold")
@@ -44,15 +53,13 @@ def print_report(report: Report, console: Console | None = None) -> None:
         "unchanged": count(report.unchanged) if report.unchanged and report.generation else "",
         "parsed": f"{count(report.parsed)}, known before {count(report.parse_hits)}" if report.parsed else "",
         "encoded": f"{count(report.encoded)}, known before {count(report.embedding_hits)}" if report.encoded else "",
-        "still deleted": _names(report.asleep),
+        "still denied": _names(report.asleep),
         "left out": ", ".join(f"{name} {count(n)}" for name, n in report.skipped.items()),
     }
     _facts(target, facts)
     if report.admits_nobody:
-        n = plural(len(report.admits_nobody), "document")
-        _line(
-            target, f"{n} admit nobody, since no tenant or no readers are stated: {_names(report.admits_nobody)}", "red"
-        )
+        why = "no tenant or no readers are stated, so nobody reads"
+        _line(target, f"{why} {_names(report.admits_nobody, 'document')}", "red")
     _reasons(target, "Only in part", report.partial)
     _reasons(target, "Failed; what was published of them stays", report.failed)
     for warning in report.warnings:
@@ -66,6 +73,8 @@ def print_status(status: Status, console: Console | None = None) -> None:
     chunker = dict(settings["chunker"])
     name = chunker.pop("name")
     cut = name + "".join(f", {key} {value}" for key, value in chunker.items())
+    if prefix := settings.get("context_prefix"):
+        cut += f" with a sentence by {prefix['generator']}"
     _facts(
         target,
         {
@@ -244,12 +253,14 @@ def _readers(public: bool, groups: Sequence[str], policy: str) -> str:
     return f"groups {', '.join(groups)}" if groups else "nobody"
 
 
-def _names(names: Sequence[str]) -> str:
+def _names(names: Sequence[str], what: str = "") -> str:
+    """How many, and the first of them; "" for none."""
     if not names:
         return ""
     listed = ", ".join(short(name, 60) for name in names[:NAMED])
     more = len(names) - NAMED
-    return f"{count(len(names))}: {listed}" + (f" and {count(more)} more" if more > 0 else "")
+    head = plural(len(names), what) if what else count(len(names))
+    return f"{head}: {listed}" + (f" and {count(more)} more" if more > 0 else "")
 
 
 def _reasons(target: Console, title: str, reasons: Mapping[str, str]) -> None:
@@ -260,7 +271,8 @@ def _reasons(target: Console, title: str, reasons: Mapping[str, str]) -> None:
     grid.add_column(overflow="fold", max_width=40)
     grid.add_column(overflow="fold")
     for name, reason in reasons.items():
-        grid.add_row(Text(f"  {on_one_line(name)}"), Text(on_one_line(reason)))
+        shown = on_one_line(name)
+        grid.add_row(Text(f"  {shown}"), Text(on_one_line(reason).removeprefix(f"{shown}: ")))
     _print(target, grid)
 
 
@@ -300,10 +312,10 @@ def print_purge(done: Purge, console: Console | None = None) -> None:
     if not done.documents:
         _line(target, "Nothing to purge: no denied document has bytes on the disk.", "bold")
         return
-    _line(target, f"Purged {plural(len(done.documents), 'document')}: {_names(done.documents)}", "bold")
+    _line(target, f"Purged {_names(done.documents, 'document')}", "bold")
     facts = {
         "active now": f"generation {done.generation}, without them" if done.generation else "",
-        "taken away": ", ".join(f"{count(n)} {kind}" for kind, n in done.removed.items()),
+        "taken away": ", ".join(f"{count(n)} {TAKEN.get(kind, kind)}" for kind, n in done.removed.items()),
     }
     _facts(target, facts)
 
