@@ -91,7 +91,7 @@ class PolicyBook:
             data = yaml.safe_load(text)
         except (OSError, UnicodeDecodeError) as error:
             raise RagLabError(f"{path}: cannot be read ({error}); give a YAML file in UTF-8") from error
-        except (yaml.YAMLError, RecursionError) as error:
+        except (yaml.YAMLError, RecursionError, ValueError) as error:  # ValueError: a day that no month has
             mark = getattr(error, "problem_mark", None)
             line = f" line {mark.line + 1}" if mark else ""
             raise RagLabError(f"{path}{line}: not YAML ({getattr(error, 'problem', error)})") from error

@@ -111,6 +111,7 @@ def test_a_broken_book_admits_nobody_and_says_why(path: Path) -> None:
         ),
         ("policies:\n - {id: a, groups: [x], groups: [y]}", r"line 2, field groups: is there twice"),
         ("policies: [", r" line \d+: not YAML"),
+        ("policies: [{id: a, valid_from: 2026-02-30}]", r"policies.yaml: not YAML \(day is out of range for month\)"),
         ("&a [*a]", "must be a list of policies|not YAML"),
         (b"\xff\xfe\xff", "cannot be read"),
     ],
