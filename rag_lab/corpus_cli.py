@@ -49,8 +49,8 @@ def add(
 ) -> None:
     """Add documents, and create the corpus if it is new. What is unchanged costs nothing.
 
-    Rights come from a file's front matter, then from rights.yaml in its folder, then from the options here; a document
-    of which nothing is stated admits nobody. Exit status 1 when a source failed.
+    Rights come from rights.yaml in a file's folder, then from the options here, and its front matter narrows them; a
+    document of which nothing is stated admits nobody. Exit status 1 when a source failed.
     """
     with _opened(name, create=True, settings=settings) as corpus:
         done = corpus.add(

@@ -198,7 +198,7 @@ class Corpus:
     ) -> Report:
         """Add files, folders and datasets (``dataset:NAME``), or look at them again with other options.
 
-        The options hold for what neither a file's front matter nor a ``rights.yaml`` states; see
+        The options hold for what no ``rights.yaml`` states, and a file's own front matter narrows both; see
         `rag_lab.corpus.stated`. Nothing stated admits nobody. `metadata` may state further fields (`valid_until`, ...)
         and reaches every document. `wait_s`: how long to wait for another publisher.
         """
@@ -480,7 +480,10 @@ class Corpus:
             asleep=found.asleep,
             admits_nobody=found.admits_nobody,
             skipped={kind: n for kind, n in discovery.skipped.items() if n},
-            warnings=self._warnings(found),
+            warnings=(
+                *self._warnings(found),
+                *(f"{rule}: matches no file; correct or remove it" for rule in discovery.idle),
+            ),
             parsed=found.parsed,
             parse_hits=found.parse_hits,
             encoded=use.misses,

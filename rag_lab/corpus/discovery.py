@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,10 @@ from rag_lab.store import digest
 
 DATASET = "dataset:"
 RECORD_PARSER = "record-1"
+READ_AS = "front matter narrows"
+"""How statements are put together: documents that were put together otherwise are so no more."""
+MISNAMED = ("rights.yaml", "rights.yml", "right.yaml", "right.yml")
+"""Names that are nearly that of a ``rights.yaml``: unread, they would leave a folder to the rules above it."""
 ENDINGS = frozenset(ending for known in FORMATS.values() for ending in known.endings)
 
 
@@ -74,10 +78,11 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Discovery:
-    """Sources by document id, and how many files were left out, by reason."""
+    """Sources by document id, how many files were left out, by reason, and rules that matched no file."""
 
     found: Mapping[str, Found]
     skipped: Mapping[str, int]
+    idle: Sequence[str] = ()
 
 
 def root_of(given: Path | str) -> str:
@@ -101,17 +106,18 @@ def discover(roots: Mapping[str, Options], known: Iterable[SourceRow] = ()) -> D
     taken = {row.document_id: row.uri for row in rows if not row.deleted_by}
     found: dict[str, Found] = {}
     skipped: Counter[str] = Counter()
+    idle: list[str] = []
     for root, options in roots.items():
         if root.startswith(DATASET):
             below: Iterator[Found] = _records(root, options)
         else:
-            below = _files(root, options, ids, skipped)
+            below = _files(root, options, ids, skipped, idle)
         for one in below:
             other = found[one.document_id].uri if one.document_id in found else taken.get(one.document_id, one.uri)
             if other != one.uri:
                 raise RagLabError(collision(one.document_id, other, one.uri))
             found[one.document_id] = one
-    return Discovery(dict(sorted(found.items())), dict(skipped))
+    return Discovery(dict(sorted(found.items())), dict(skipped), idle)
 
 
 def _records(root: str, options: Options) -> Iterator[Found]:
@@ -131,17 +137,21 @@ def _records(root: str, options: Options) -> Iterator[Found]:
         yield Found(document.document_id, uri, root, document.document_id, (), record=replace(document, **given))
 
 
-def _files(root: str, options: Options, ids: Mapping[str, str], skipped: Counter[str]) -> Iterator[Found]:
+def _files(
+    root: str, options: Options, ids: Mapping[str, str], skipped: Counter[str], idle: list[str]
+) -> Iterator[Found]:
     stated = options.statement
     start = Path(root)
     alone = not start.is_dir()
     rules: dict[Path, list[Rules]] = {}
+    matched: set[int] = set()
     for path in _paths(start, options.recursive, skipped):
         folder = path.parent
         if folder not in rules:
             top = folder if alone else start
             rules[folder] = _rules_of(folder, top, rules)
         ruled = [made for one in rules[folder] if (made := one.statement(path)) is not None]
+        matched.update(id(statement) for one in rules[folder] for statement in one.matching(path))
         name = unicodedata.normalize("NFC", path.name if alone else path.relative_to(start).as_posix())
         try:
             about = path.stat()
@@ -157,6 +167,9 @@ def _files(root: str, options: Options, ids: Mapping[str, str], skipped: Counter
             about.st_size,
             about.st_mtime_ns,
         )
+    if not alone:
+        every = {id(statement): statement for known in rules.values() for one in known for _, statement in one.rules}
+        idle += [statement.place for number, statement in every.items() if number not in matched]
 
 
 def _rules_of(folder: Path, top: Path, known: Mapping[Path, list[Rules]]) -> list[Rules]:
@@ -176,13 +189,18 @@ def _paths(start: Path, recursive: bool, skipped: Counter[str]) -> Iterator[Path
     for folder, folders, files in os.walk(start):
         at = Path(folder)
         skipped["links to folders"] += sum((at / name).is_symlink() for name in folders)
-        folders[:] = sorted(name for name in folders if recursive and not name.startswith("."))
+        skipped["folders whose name is not UTF-8"] += sum(not _is_utf8(name) for name in folders)
+        folders[:] = sorted(name for name in folders if recursive and not name.startswith(".") and _is_utf8(name))
         for name in sorted(files):
             path = at / name
             if name == SIDECAR:
                 continue
+            if name.lower().strip(" .") in MISNAMED:
+                raise RagLabError(f"{path}: states no rights under this name; rename it to {SIDECAR}, or remove it")
             if path.is_symlink():
                 skipped["links"] += 1
+            elif not _is_utf8(name):
+                skipped["files whose name is not UTF-8"] += 1
             elif name.startswith("."):
                 skipped["hidden files"] += 1
             elif path.suffix.lower() not in ENDINGS:
@@ -191,9 +209,18 @@ def _paths(start: Path, recursive: bool, skipped: Counter[str]) -> Iterator[Path
                 yield path
 
 
+def _is_utf8(name: str) -> bool:
+    """Whether a name can be written down; one that the system could not decode has surrogates."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def basis_of(one: Found, content: str, parser: str) -> str:
     """A digest of all that decides a document: what it is made from, by which parser, and what is stated of it."""
     if one.record is not None:
         return digest(documents_digest([one.record]), sorted(one.record.metadata.items()), parser)
     stated = [[sorted(s.fields.items(), key=lambda pair: pair[0]), s.zone] for s in one.statements]
-    return digest(content, parser, one.name, stated)
+    return digest(content, parser, one.name, stated, READ_AS)

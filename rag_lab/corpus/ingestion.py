@@ -25,7 +25,7 @@ from rag_lab.corpus.kept import Kept, Part, write_part
 from rag_lab.corpus.parsing import Parsed, ParseError, format_of, parser_version
 from rag_lab.corpus.parsing.guard import parse_guarded
 from rag_lab.corpus.segment import document_digest
-from rag_lab.corpus.stated import document_of, front_matter, plain_rights, restored, rights_of
+from rag_lab.corpus.stated import document_of, front_matter, narrowed, plain_rights, restored
 from rag_lab.progress import progress_bar
 from rag_lab.store import Store
 
@@ -243,11 +243,11 @@ class Ingestion:
             return replace(one.record, ingested_at=now)
         place = one.uri
         zone = one.statements[0].zone
-        stated = front_matter(parsed.metadata, place, zone) if source.kind in STATES_SOME_RIGHTS else None
+        stated = front_matter(parsed, place, zone) if source.kind in STATES_SOME_RIGHTS else None
         return document_of(
             one.document_id,
             parsed,
-            rights_of([*([stated] if stated else []), *one.statements]),
+            narrowed(stated, one.statements),
             source_uri=one.name,
             source_version=source.content[:12],
             ingested_at=now,

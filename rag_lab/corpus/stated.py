@@ -1,12 +1,16 @@
 """What is stated about a document's rights, dates and standing: in its front matter, in ``rights.yaml``, by the caller.
 
-The document's own front matter comes first, then the ``rights.yaml`` of its folder, then those of the folders above,
-then the caller's options; the first that states a field decides it. `public`, `groups` and `policy` are one field: who
-states one of them has named the readers. Rights of sections only narrow, so those of all places count. Nothing stated
-admits nobody.
+Who writes a document does not decide who reads it: the corpus's keeper does, in ``rights.yaml`` and in the options. The
+``rights.yaml`` of a document's folder comes first, then those of the folders above, then the options; the first that
+states a field decides it. `public`, `groups` and `policy` are one field: who states one of them has named the readers.
+The document's own front matter then only narrows. Its readers need both rights, its validity lies within the other, its
+standing is the lower of the two, and another tenant is an error. What the keeper leaves open it may state by itself,
+but for the tenant of everybody (`GLOBAL_TENANT`), which no document can claim. Its `version` and `published` come
+first. Rights of sections only narrow, so those of all places count. Nothing stated admits nobody.
 
 A ``rights.yaml`` maps patterns to fields; of the patterns that match a file, the last one that states a field decides
-it. A pattern is compared with the path below the folder; ``*`` stands for any characters, ``/`` among them::
+it. A pattern is compared with the path below the folder, both in NFC; ``*`` stands for any characters, ``/`` among
+them. Whoever can write a ``rights.yaml`` decides for its folder, so a folder that is not trusted should not hold one::
 
     zone: Europe/Berlin
     rules:
@@ -17,6 +21,7 @@ it. A pattern is compared with the path below the folder; ``*`` stands for any c
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,10 +30,10 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from rag_lab.contracts import Acl, Block, Document, RagLabError, SectionRights, Span
+from rag_lab.contracts import GLOBAL_TENANT, Acl, Block, Document, RagLabError, SectionRights, Span
 from rag_lab.corpus.parsing.parsed import Parsed
 from rag_lab.corpus.policies import refuse_repeated_keys
-from rag_lab.datasets.standing import Standing, standing_of
+from rag_lab.datasets.standing import AUTHORITIES, STATUSES, TRUSTS, Standing, standing_of
 from rag_lab.datasets.times import parse_instant, time_zone
 
 SIDECAR = "rights.yaml"
@@ -43,6 +48,11 @@ MISTAKEN = {
     "valid_to": "valid_until",
     "valid_till": "valid_until",
 }
+LIMITING = (*READERS, "tenant", "valid_from", "valid_until", "sections")
+"""Fields that decide who reads a document and when: what looks like one of them must not go unread."""
+_LIMIT = re.compile(rf"(?im)^[ \t]*[\"']?({'|'.join((*LIMITING, *MISTAKEN))})[\"']?[ \t]*[:=]".replace("_", "[_ -]"))
+_HEAD = re.compile(r"(?ms)\s*^(---|\+\+\+)[ \t]*\n(?:(.*?)^\1[ \t]*$|(.*?)(?:^[ \t]*$|\Z))")
+_LONGEST_HEAD = 65536
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +78,15 @@ class Rules:
 
     def statement(self, path: Path) -> Statement | None:
         """What it states about a file below its folder, None where no pattern matches."""
-        name = unicodedata.normalize("NFC", path.relative_to(self.folder).as_posix())
-        matching = [statement for pattern, statement in self.rules if fnmatchcase(name, pattern)]
+        matching = self.matching(path)
         if not matching:
             return None
         return Statement(matching[-1].place, _first_stated(matching[::-1]), matching[-1].zone)
+
+    def matching(self, path: Path) -> list[Statement]:
+        """The rules that match a file, in order."""
+        name = unicodedata.normalize("NFC", path.relative_to(self.folder).as_posix())
+        return [statement for pattern, statement in self.rules if fnmatchcase(name, pattern)]
 
 
 def read_rules(folder: Path) -> Rules | None:
@@ -81,6 +95,8 @@ def read_rules(folder: Path) -> Rules | None:
 
     path = folder / SIDECAR
     if not path.is_file():
+        if path.is_symlink() or path.exists():
+            raise RagLabError(f"{path}: is no file, or a link to none; mend it, since it says who may read what")
         return None
     try:
         text = path.read_text(encoding="utf-8-sig")
@@ -92,7 +108,8 @@ def read_rules(folder: Path) -> Rules | None:
         raise RagLabError(f"{path}: needs 'rules', a mapping of patterns to fields, and may have 'zone'; nothing else")
     zone = str(given.get("zone") or "UTC")
     time_zone(zone)
-    rules = [(str(pattern), _rule(path, str(pattern), fields, zone)) for pattern, fields in given["rules"].items()]
+    named = {pattern: unicodedata.normalize("NFC", str(pattern)) for pattern in given["rules"]}
+    rules = [(named[pattern], _rule(path, named[pattern], fields, zone)) for pattern, fields in given["rules"].items()]
     return Rules(folder, rules)
 
 
@@ -108,17 +125,41 @@ def _rule(path: Path, pattern: str, fields: Any, zone: str) -> Statement:
     return statement
 
 
-def front_matter(metadata: Mapping[str, Any], place: str, zone: str) -> Statement:
-    """What a document states about itself. A field whose name is nearly right is an error, since it was meant."""
-    for wrong, right in MISTAKEN.items():
-        if wrong in metadata:
-            raise RagLabError(f"{place}, field {wrong}: unknown; write it as {right}")
+def front_matter(parsed: Parsed, place: str, zone: str) -> Statement:
+    """What a document states about itself.
+
+    Raises RagLabError for a right that would go unread: a field whose name is nearly right, one inside another field,
+    and one in front matter that is none (not closed, not in the first line, or no YAML).
+    """
+    metadata = parsed.metadata
+    if not metadata and (limit := _unread_limit(parsed.original)):
+        raise RagLabError(
+            f"{place}: begins like front matter with '{limit}' and cannot be read as such; write YAML from the "
+            "first line on, between two lines '---'"
+        )
+    for name, value in metadata.items():
+        plain = re.sub(r"[\s.-]+", "_", name.strip().casefold())
+        meant = MISTAKEN.get(plain, plain)
+        if meant in LIMITING and meant != name:
+            raise RagLabError(f"{place}, field {name}: unknown; write it as {meant}")
+        if name != "sections" and isinstance(value, Mapping) and (inner := sorted(set(value) & set(LIMITING))):
+            raise RagLabError(f"{place}, field {name}: {inner[0]} is not read inside of it; write it beside it")
     return Statement(place, {name: metadata[name] for name in KNOWN if name in metadata}, zone)
+
+
+def _unread_limit(text: str) -> str:
+    """The first field that says who reads a document in what stands where front matter does; "" for none."""
+    head = _HEAD.match(text[:_LONGEST_HEAD].replace("\r\n", "\n").replace("\r", "\n"))
+    found = _LIMIT.search(head[2] or head[3] or "") if head else None
+    return found[1] if found else ""
 
 
 @dataclass(frozen=True, slots=True)
 class Rights:
-    """Everything about a document that is not its text: the fields of `Document` of the same names."""
+    """Everything about a document that is not its text: the fields of `Document` of the same names.
+
+    `also`: further readers of the whole document; a reader needs these rights and those of `acl`.
+    """
 
     tenant: str
     acl: Acl
@@ -128,6 +169,7 @@ class Rights:
     valid_from: datetime | None
     valid_until: datetime | None
     sections: tuple[tuple[str, Acl], ...]
+    also: Acl | None = None
 
     @property
     def admits_somebody(self) -> bool:
@@ -165,6 +207,58 @@ def rights_of(statements: Iterable[Statement]) -> Rights:
         end,
         tuple(pair for statement in order for pair in _sections(statement)),
     )
+
+
+def narrowed(own: Statement | None, given: Sequence[Statement]) -> Rights:
+    """What the keeper's statements come to, narrowed by the document's own. Raises RagLabError as `rights_of` does."""
+    stated = rights_of(given)
+    if own is None:
+        return stated
+    mine = rights_of([own])
+    if mine.tenant == GLOBAL_TENANT != stated.tenant:
+        raise RagLabError(
+            f"{own.place}, field tenant: a document cannot place itself in '{GLOBAL_TENANT}', which all tenants read; "
+            f"state that in {SIDECAR} or the options"
+        )
+    if stated.tenant and mine.tenant not in ("", stated.tenant):
+        raise RagLabError(
+            f"{own.place}, field tenant: {mine.tenant!r} is not {stated.tenant!r}, as stated for it; correct one"
+        )
+    begin = max((d for d in (mine.valid_from, stated.valid_from) if d is not None), default=None)
+    end = min((d for d in (mine.valid_until, stated.valid_until) if d is not None), default=None)
+    if begin is not None and end is not None and begin >= end:
+        raise RagLabError(f"{own.place}: its validity and the one stated for it have no instant in common; correct one")
+    acl, also = mine.acl if not any(one.names_readers for one in given) else stated.acl, None
+    if own.names_readers and acl != mine.acl:
+        acl, also = _both(acl, mine.acl)
+    low, high = mine.standing, stated.standing
+    standing = Standing(
+        *(
+            max(getattr(low, name), getattr(high, name), key=order.index)
+            for name, order in (("status", STATUSES), ("authority", AUTHORITIES), ("source_trust", TRUSTS))
+        )
+    )
+    tenant = mine.tenant if own.fields.get("tenant") is not None else stated.tenant
+    return Rights(
+        tenant,
+        acl,
+        standing,
+        mine.version or stated.version,
+        mine.published_at or stated.published_at,
+        begin,
+        end,
+        (*mine.sections, *stated.sections),
+        also,
+    )
+
+
+def _both(one: Acl, other: Acl) -> tuple[Acl, Acl | None]:
+    """What admits only those whom both admit, as one ACL if it can be."""
+    if Acl() in (one, other):
+        return Acl(), None
+    if other.public:
+        return one, None
+    return (other, None) if one.public else (one, other)
 
 
 _BOUNDS: Mapping[str, Any] = {"published": "from", "valid_from": "from", "valid_until": "until"}
@@ -257,10 +351,13 @@ def document_of(
         status=rights.standing.status,
         authority=rights.standing.authority,
         blocks=parsed.blocks,
-        sections=tuple(
-            SectionRights(span, acl)
-            for heading, acl in rights.sections
-            for span in _spans(document_id, heading, parsed.blocks)
+        sections=(
+            *((SectionRights((0, len(parsed.text)), rights.also),) if rights.also else ()),
+            *(
+                SectionRights(span, acl)
+                for heading, acl in rights.sections
+                for span in _spans(document_id, heading, parsed.blocks)
+            ),
         ),
         metadata={**(metadata or {}), **parsed.metadata},
     )
