@@ -209,8 +209,12 @@ class Preparation:
 
     @property
     def key(self) -> str:
-        """All that decides the results: equal keys have equal figures. It changes when documents are denied."""
-        return digest(self._settled, self.book.version, sorted(self.denied()))
+        """All that decides the results: equal keys have equal figures.
+
+        It changes when documents are denied, and when a corpus gets another policy book.
+        """
+        book = self.held.corpus.policies if self.held else self.book
+        return digest(self._settled, book.version, sorted(self.denied()))
 
     @cached_property
     def _settled(self) -> str:

@@ -13,6 +13,7 @@ import os
 import re
 import shutil
 import time
+import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -22,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rag_lab.contracts import CacheUse, Document, Encoder, Principal, RagLabError, Request
-from rag_lab.corpus.catalogue import Catalogue, Changes, Event, GenerationRow, instant
+from rag_lab.corpus.catalogue import Catalogue, Changes, Event, GenerationRow, VersionRow, instant
 from rag_lab.corpus.deny import DenyList
 from rag_lab.corpus.discovery import DATASET, Discovery, Options, discover, root_of
 from rag_lab.corpus.ingestion import Ingested, Ingestion, documents_of
@@ -238,7 +239,7 @@ class Corpus:
 
         They come back only when they are added with other content, or lifted. Raises RagLabError for an unknown id.
         """
-        wanted = _ids(document_ids)
+        wanted = self._named(document_ids)
         unknown = sorted(set(wanted) - {row.document_id for row in self.catalogue.sources(wanted)})
         if unknown:
             raise RagLabError(f"corpus {self.name}: has no document '{unknown[0]}'; nothing was deleted")
@@ -252,7 +253,7 @@ class Corpus:
         Takes effect before the call returns, also while a publication is at work. Unknown ids are denied as well and
         named in the result.
         """
-        wanted, started = _ids(document_ids), instant()
+        wanted, started = self._named(document_ids), instant()
         epoch = self.denials.deny(self.name, wanted, reason, by=by or _user())
         if missed := set(wanted) - self.denials.denied(self.name):
             raise RagLabError(f"corpus {self.name}: '{min(missed)}' was lifted meanwhile; revoke it again")
@@ -268,7 +269,7 @@ class Corpus:
         One that was taken out comes back with the next update, if its source is there. Raises RagLabError for an id
         that is not denied.
         """
-        wanted = _ids(document_ids)
+        wanted = self._named(document_ids)
         live = self.catalogue.live(wanted)
         with self.catalogue.transaction():
             epoch = self.denials.lift(self.name, wanted, by=by or _user())
@@ -637,7 +638,24 @@ class Corpus:
         denied = self.denials.of(self.name).held({v.document_id: v.digest for v in found.versions})
         if denied:
             warnings.append(f"{len(denied)} published documents are denied ({min(denied)}): unread until lifted")
+        warnings += self._copies(found.versions, denied)
         return tuple(warnings)
+
+    def _copies(self, versions: Sequence[VersionRow], denied: Collection[str]) -> list[str]:
+        """Warnings of new documents with the content of a denied one: a denial goes by id, so a copy is not denied."""
+        barred = {row.content: row.document_id for row in self.catalogue.sources(self.denials.denied(self.name))}
+        found = [v for v in versions if v.content in barred and v.document_id not in denied]
+        return [
+            f"{v.document_id} has the content of {barred[v.content]}, which is denied, and is not: revoke it as well"
+            for v in found
+            if barred[v.content] != v.document_id
+        ]
+
+    def _named(self, document_ids: Collection[str]) -> list[str]:
+        """Ids as the corpus has them. One that it does not have as it was typed is meant in NFC, as files are named."""
+        wanted = _ids(document_ids)
+        known = {row.document_id for row in self.catalogue.sources(wanted)} | self.denials.denied(self.name)
+        return list(dict.fromkeys(name if name in known else unicodedata.normalize("NFC", name) for name in wanted))
 
     def _deny_deleted(self, document_ids: Sequence[str], reason: str, deleted_by: str) -> None:
         """Deny documents in every content they ever had here, and note that they are deleted."""

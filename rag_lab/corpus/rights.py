@@ -3,7 +3,14 @@
 Chunks that share tenant, ACLs and validity interval form a *rights class*. A request is checked against classes; every
 index then restricts its own search to the permitted ones (Lucene by a term filter, FAISS by rows). Whatever is missing
 denies: no principal, another tenant, no public flag and no shared group, an unknown policy, an authorisation under
-another version of the policies, a validity interval that does not hold. Documents on the deny list leave every scope.
+another version of the policies, no time with a zone, a validity interval that does not hold. Documents on the deny list
+leave every scope.
+
+Two times must not be mixed up. `Request.time` is the time that is asked about: validity and the version of a policy are
+those of then, so that an evaluation can ask as of a day in the past and see what its reader could have read on that
+day. Whoever serves readers sets it to the present by code, never from a question, since an old time brings back old
+readers. What must hold at once and for every time is denied: the deny list, and the policy book as a whole, are always
+those of now.
 
 Sections are nested. A right of a section holds for the whole section of every heading in it, subsections included, and
 for all that is made from it: a chunk shows the headings above it, so it needs the rights of those headings, and where
@@ -147,8 +154,14 @@ class Scopes:
 
 
 def group_names(names: Sequence[str] | None) -> frozenset[str]:
-    """Group names that can grant something: NFC, case kept; an empty name and ``*`` grant nothing."""
-    return frozenset(unicodedata.normalize("NFC", name) for name in names or () if name and name != "*")
+    """Group names that can grant something: NFC, case kept; an empty name and ``*`` grant nothing.
+
+    Neither does what is no name, nor one text in place of a list of them, whose letters are no groups.
+    """
+    listed = () if isinstance(names, str) else names or ()
+    return frozenset(
+        unicodedata.normalize("NFC", name) for name in listed if isinstance(name, str) and name not in ("", "*")
+    )
 
 
 def classify(classes: Sequence[RightsClass]) -> tuple[list[RightsClass], IntArray]:
@@ -163,13 +176,15 @@ def admits(acl: Acl, groups: frozenset[str], policies: Policies) -> bool:
     if acl.policy:
         named = policies.get(acl.policy)
         return named is not None and not named.policy and admits(named, groups, policies)
-    return acl.public or not group_names(acl.groups).isdisjoint(groups)
+    return acl.public is True or not group_names(acl.groups).isdisjoint(groups)
 
 
 def permits(rights: RightsClass, request: Request, policies: Policies) -> bool:
     """True only when tenant, every ACL and the validity interval admit the request."""
     principal, tenant = request.principal, request.tenant
     if principal is None or not tenant or principal.tenant != tenant or rights.tenant not in (tenant, GLOBAL_TENANT):
+        return False
+    if not _is_instant(request.time) or not (request.horizon is None or _is_instant(request.horizon)):
         return False
     groups = group_names(principal.groups)
     if not rights.acls or not all(admits(acl, groups, policies) for acl in rights.acls):
@@ -180,6 +195,11 @@ def permits(rights: RightsClass, request: Request, policies: Policies) -> bool:
     if rights.valid_from is not None and rights.valid_until is not None and rights.valid_from >= rights.valid_until:
         return False  # a section that begins when its document has ended is never in force, also not as coming
     return rights.valid_until is None or request.time < rights.valid_until
+
+
+def _is_instant(moment: object) -> bool:
+    """Whether it is a time with a zone."""
+    return isinstance(moment, datetime) and moment.tzinfo is not None
 
 
 def scopes_of(
@@ -216,7 +236,7 @@ def scopes_of(
         )
         if caller not in decided:
             if request.time not in policies:
-                policies[request.time] = book.at(request.time)
+                policies[request.time] = book.at(request.time) if _is_instant(request.time) else {}
             current = request.policy_version == book.version
             allowed = np.fromiter(
                 (current and permits(rights, request, policies[request.time]) for rights in classes),
