@@ -78,7 +78,7 @@ def test_several_snapshots_share_the_settings_that_they_do_not_state() -> None:
     found = {name: (s.chunker.version, s.encoder) for name, s in experiment.snapshot_settings().items()}
     assert found == {
         "words": ("window-2(size=50,overlap=0)", "minilm"),
-        "plain": ("blocks-3(size=200)", "multilingual-e5"),
+        "plain": ("blocks-4(size=200)", "multilingual-e5"),
     }
     assert Experiment.read(experiment.model_dump()) == experiment
     assert Experiment.read(experiment.model_dump(mode="json", exclude_none=True)) == experiment

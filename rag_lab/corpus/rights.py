@@ -24,12 +24,13 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from rag_lab.contracts import GLOBAL_TENANT, Acl, Block, BlockKind, BoolArray, Document, IntArray, Request, Span
+from rag_lab.corpus.markdown import heading_words, markdown_blocks
 from rag_lab.store import digest
 
 if TYPE_CHECKING:
@@ -90,23 +91,16 @@ def _above(document: Document, span: Span) -> Iterator[Span]:
 
 
 def _title(document: Document) -> list[Span]:
-    """Spans of the headings that say what the title says."""
-    title = " ".join(document.title.split())
-    headings = _headings(document) if title else ()
-    return [heading.span for heading in headings if " ".join("".join(heading.section_path[-1:]).split()) == title]
+    """Spans of the headings that say what the title says, with or without Markdown's markup."""
+    titles = {" ".join(title.split()) for title in (document.title, heading_words(document.title))} - {""}
+    headings = _headings(document) if titles else ()
+    return [heading.span for heading in headings if " ".join("".join(heading.section_path[-1:]).split()) in titles]
 
 
 def _headings(document: Document) -> Sequence[Block]:
     """The headings in order; a document without blocks is read as Markdown, as the chunkers do."""
-    blocks = document.blocks or _markdown(document.text)
+    blocks = document.blocks or markdown_blocks(document.text)
     return [block for block in blocks if block.kind is BlockKind.HEADING]
-
-
-@lru_cache(maxsize=4)
-def _markdown(text: str) -> tuple[Block, ...]:
-    from rag_lab.corpus.chunking.markdown import markdown_blocks
-
-    return tuple(markdown_blocks(text))
 
 
 @dataclass(frozen=True, eq=False)

@@ -33,7 +33,7 @@ from rag_lab.progress import progress_bar
 from rag_lab.retrieval.dense import text_numbers
 from rag_lab.store import Store, digest, manifest, verify
 
-FORMAT = "segment-1"
+FORMAT = "segment-2"
 ENCODING_BLOCK = 512
 DOCUMENTS, VECTORS = "documents.parquet", "vectors.npy"
 EMBEDDING = "embedding"

@@ -177,7 +177,16 @@ def test_a_subsection_inherits_the_right_of_the_headings_above_it(blocks: tuple[
 @pytest.mark.parametrize("blocks", [(), BLOCKS])
 def test_a_title_that_is_a_restricted_heading_restricts_every_chunk(blocks: tuple[Block, ...]) -> None:
     assert class_of("Intro.", ("## Pay", HR), title="Pay", blocks=blocks) == {PUBLIC, HR}
+    assert class_of("Intro.", ("## Pay", HR), title="**Pay**", blocks=blocks) == {PUBLIC, HR}
     assert class_of("Intro.", ("## Pay", HR), title="Manual", blocks=blocks) == {PUBLIC}
+
+
+@pytest.mark.parametrize("title", ["Pay of `staff`", "Pay of staff"])
+def test_a_title_is_a_restricted_heading_with_markup_or_without(title: str) -> None:
+    text = "Intro.\n\n## Pay of `staff`\n\nBands.\n"
+    section = SectionRights((text.index("##"), len(text)), HR)
+    made = RightsClass.of(Document("d", text, title=title, acl=PUBLIC, sections=(section,)), [(0, 6)])
+    assert set(made.acls) == {PUBLIC, HR}
 
 
 def test_an_open_section_does_not_widen_a_closed_document() -> None:

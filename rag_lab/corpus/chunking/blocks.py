@@ -29,9 +29,10 @@ from pydantic.dataclasses import dataclass
 from rag_lab.contracts import Block, BlockKind, Document, Span
 from rag_lab.corpus.chunking.boundaries import rights_parts
 from rag_lab.corpus.chunking.breaks import sentences
-from rag_lab.corpus.chunking.markdown import markdown_blocks
-from rag_lab.corpus.chunking.piece import SETTINGS, Piece, TokenChunker, Tokens, trim
+from rag_lab.corpus.chunking.piece import SETTINGS, Piece, TokenChunker, Tokens
 from rag_lab.corpus.chunking.recursive import recursive
+from rag_lab.corpus.markdown import markdown_blocks
+from rag_lab.text import trim
 
 OPENERS = re.compile(
     r"\s*[*_>]*(?:(?:only |even |and |but )?(?:if|when|where|whenever|unless|once)\b|provided(?: that)?\b|"
@@ -69,7 +70,7 @@ class Blocks(TokenChunker):
     """Chunks of whole blocks, of at most `size` tokens with their lead."""
 
     name: ClassVar[str] = "blocks"
-    rule: ClassVar[int] = 3
+    rule: ClassVar[int] = 4
     size: int = Field(200, ge=8)
 
     def pieces(self, document: Document, tokens: Tokens) -> list[Piece]:
@@ -160,7 +161,7 @@ class Blocks(TokenChunker):
 def document_blocks(document: Document) -> list[Block]:
     """The document's blocks, with what lies between them as paragraphs: nothing is lost."""
     if not document.blocks:
-        return markdown_blocks(document.text)
+        return list(markdown_blocks(document.text))
     found: list[Block] = []
     position = 0
     for block in document.blocks:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from itertools import pairwise
 
 from rag_lab.contracts import BlockKind, Document, Span
-from rag_lab.corpus.chunking.markdown import markdown_blocks
+from rag_lab.corpus.markdown import markdown_blocks
 from rag_lab.corpus.rights import RightsClass
 
 

@@ -24,7 +24,7 @@ class ParentChild(TokenChunker):
     """
 
     name: ClassVar[str] = "parent_child"
-    rule: ClassVar[int] = 2
+    rule: ClassVar[int] = 3
     size: int = Field(60, ge=8)
     parent_size: int = Field(400, ge=8)
     parent: Literal["section", "window"] = "section"

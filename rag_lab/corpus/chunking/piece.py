@@ -16,6 +16,7 @@ from pydantic.dataclasses import dataclass
 
 from rag_lab.contracts import Document, Encoder, RagLabError, Span
 from rag_lab.corpus.chunking.breaks import break_levels
+from rag_lab.text import trim
 
 TokenSpans = Callable[[str], list[Span]]
 SETTINGS = ConfigDict(extra="forbid", allow_inf_nan=False)
@@ -125,13 +126,3 @@ def check_overlap(size: int, overlap: int) -> None:
         raise RagLabError(
             f"snapshot.chunker.overlap: size {size} and overlap {overlap} cannot advance; give an overlap below size"
         )
-
-
-def trim(text: str, span: Span) -> Span | None:
-    """The span without white space at its ends, None when nothing is left."""
-    piece = text[slice(*span)]
-    stripped = piece.strip()
-    if not stripped:
-        return None
-    start = span[0] + len(piece) - len(piece.lstrip())
-    return start, start + len(stripped)

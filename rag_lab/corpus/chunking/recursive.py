@@ -10,7 +10,8 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from rag_lab.contracts import Document, Span
-from rag_lab.corpus.chunking.piece import SETTINGS, Piece, TokenChunker, Tokens, check_overlap, trim
+from rag_lab.corpus.chunking.piece import SETTINGS, Piece, TokenChunker, Tokens, check_overlap
+from rag_lab.text import trim
 
 
 @dataclass(frozen=True, config=SETTINGS)

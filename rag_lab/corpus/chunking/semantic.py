@@ -29,8 +29,9 @@ from pydantic.dataclasses import dataclass
 
 from rag_lab.contracts import BoolArray, Document, Encoder, FloatArray, RagLabError, Span
 from rag_lab.corpus.chunking.breaks import sentences
-from rag_lab.corpus.chunking.piece import SETTINGS, Chunker, Piece, Tokens, needed, trim
+from rag_lab.corpus.chunking.piece import SETTINGS, Chunker, Piece, Tokens, needed
 from rag_lab.corpus.chunking.recursive import recursive
+from rag_lab.text import trim
 
 Ints = npt.NDArray[np.int64]
 

@@ -27,6 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rag_lab.contracts import Block, BlockKind, BoolArray, IntArray, Span
+from rag_lab.text import trim
 
 Codes: TypeAlias = npt.NDArray[Any]
 
@@ -369,18 +370,12 @@ def _blocks(text: str, kept: npt.NDArray[np.int64], marks: list[_Mark]) -> tuple
     spans = np.searchsorted(kept, edges).tolist()
     blocks = []
     for mark, (start, end) in zip(marks, spans, strict=True):
-        span = _trimmed(text, start, end)
+        span = trim(text, (start, end))
         if span is None:
             continue
         lead = None
         if mark.lead is not None:
-            lead = _trimmed(text, *np.searchsorted(kept, mark.lead).tolist())
+            start, end = np.searchsorted(kept, mark.lead).tolist()
+            lead = trim(text, (start, end))
         blocks.append(Block(mark.kind, span, mark.section_path, mark.level, mark.page, lead))
     return tuple(blocks)
-
-
-def _trimmed(text: str, start: int, end: int) -> Span | None:
-    piece = text[start:end].rstrip()
-    end = start + len(piece)
-    start = end - len(piece.lstrip())
-    return (start, end) if start < end else None

@@ -15,12 +15,13 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rag_lab.contracts import BlockKind, Span
+from rag_lab.contracts import Span
+from rag_lab.corpus.markdown import HeadingPath, Stretch, below, read, stretches
 from rag_lab.corpus.parsing.decoding import decode
 from rag_lab.corpus.parsing.front_matter import front_matter
 from rag_lab.corpus.parsing.html_elements import HIDING, Close, Open, Text, Walk
@@ -28,18 +29,10 @@ from rag_lab.corpus.parsing.language import normal
 from rag_lab.corpus.parsing.layer import LayerBuilder, clean
 from rag_lab.corpus.parsing.parsed import Parsed
 
-_LINE_END = re.compile(r"\r\n?|\n")
+if TYPE_CHECKING:
+    from markdown_it.token import Token
+
 _TICKS = re.compile(r"`+")
-_LONGEST_HEADING = 500
-_KINDS: Mapping[str, BlockKind] = {
-    "heading_open": BlockKind.HEADING,
-    "bullet_list_open": BlockKind.LIST,
-    "ordered_list_open": BlockKind.LIST,
-    "table_open": BlockKind.TABLE,
-    "fence": BlockKind.CODE,
-    "code_block": BlockKind.CODE,
-    "blockquote_open": BlockKind.QUOTE,
-}
 
 
 @cache
@@ -76,30 +69,23 @@ def parse(data: bytes, name: str, keep_hidden: bool = False) -> Parsed:  # noqa:
 class Seen:
     """What `add_markdown` found: the headings in force at the end, what it cut out, and the texts that were hidden."""
 
-    path: list[tuple[int, str]] = field(default_factory=list)
+    path: HeadingPath = field(default_factory=list)
     removed: Counter[str] = field(default_factory=Counter)
     hidden: list[str] = field(default_factory=list)
 
 
-def add_markdown(builder: LayerBuilder, start: int, end: int, path: list[tuple[int, str]] | None = None) -> Seen:
+def add_markdown(builder: LayerBuilder, start: int, end: int, path: HeadingPath | None = None) -> Seen:
     """Take a stretch of the original as Markdown, below the headings of `path`."""
     original = builder.original
-    lines = [start, *(match.end() for match in _LINE_END.finditer(original, start, end))]
-    if lines[-1] < end or len(lines) == 1:
-        lines.append(end)
-    tokens = _engine().parse(original[start:end])
+    tokens, lines = read(original, start, end)
     seen = Seen(list(path or ()))
     cuts = _cuts(original, tokens, lines, seen)
-    for kind, span, lead, heading in _stretches(tokens, lines):
-        within = bisect_left(cuts, (span[0] + 1, 0)) - 1
-        if within >= 0 and cuts[within][1] >= span[1]:
+    for stretch in stretches(tokens, lines):
+        within = bisect_left(cuts, (stretch.span[0] + 1, 0)) - 1
+        if within >= 0 and cuts[within][1] >= stretch.span[1]:
             continue
-        level, title = heading
-        if level and 0 < len(title) <= _LONGEST_HEADING:
-            seen.path = [entry for entry in seen.path if entry[0] < level] + [(level, title)]
-        elif level:
-            kind, level = BlockKind.PARAGRAPH, 0
-        _take(builder, kind, span, lead, cuts, level, tuple(words for _, words in seen.path))
+        seen.path = below(seen.path, stretch)
+        _take(builder, stretch, cuts, tuple(words for _, words in seen.path))
     return seen
 
 
@@ -107,63 +93,9 @@ def _text_of(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
 
-@cache
-def _engine() -> Any:
-    """Blocks only: what is inside a paragraph stays source, and reading it can take time that grows with its square."""
-    from markdown_it import MarkdownIt
-
-    return MarkdownIt("commonmark").enable("table").disable(["inline", "reference"])
-
-
-@cache
-def _inline() -> Any:
-    from markdown_it import MarkdownIt
-
-    return MarkdownIt("commonmark")
-
-
-def _title(source: str) -> str:
-    """The words of a heading."""
-    if len(source) > _LONGEST_HEADING:
-        return source
-    words = "".join(
-        child.content if child.type in ("text", "code_inline", "text_special") else " "
-        for token in _inline().parseInline(source)
-        for child in token.children or ()
-        if child.type in ("text", "code_inline", "text_special", "softbreak", "hardbreak")
-    )
-    return clean(words)
-
-
-def _stretches(tokens: list[Any], lines: list[int]) -> Iterator[tuple[BlockKind, Span, Span | None, tuple[int, str]]]:
-    """Kind, span, header row, and level and words of the heading, for everything from the first line to the last."""
-    at = 0
-    for i, token in enumerate(tokens):
-        if token.level or token.map is None or token.nesting < 0:
-            continue
-        first, last = max(token.map[0], at), min(token.map[1], len(lines) - 1)
-        if first > at:
-            yield BlockKind.PARAGRAPH, (lines[at], lines[first]), None, (0, "")
-        kind = _KINDS.get(token.type, BlockKind.PARAGRAPH)
-        lead = (lines[first], lines[first + 1]) if kind is BlockKind.TABLE else None
-        heading = (int(token.tag[1]), _title(tokens[i + 1].content)) if kind is BlockKind.HEADING else (0, "")
-        if last > first:
-            yield kind, (lines[first], lines[last]), lead, heading
-        at = max(at, last)
-    if at < len(lines) - 1:
-        yield BlockKind.PARAGRAPH, (lines[at], lines[-1]), None, (0, "")
-
-
-def _take(
-    builder: LayerBuilder,
-    kind: BlockKind,
-    span: Span,
-    lead: Span | None,
-    cuts: list[Span],
-    level: int,
-    path: tuple[str, ...],
-) -> None:
+def _take(builder: LayerBuilder, stretch: Stretch, cuts: list[Span], path: tuple[str, ...]) -> None:
     """Take a stretch without what is cut from it, as one block."""
+    span, lead = stretch.span, stretch.lead
     start = builder.position
     lead_end = 0
     at = span[0]
@@ -177,15 +109,14 @@ def _take(
         builder.take(at, lead[1])
         at, lead_end = lead[1], builder.position
     builder.take(at, span[1])
-    builder.block(
-        kind, start, section_path=path, level=level, lead=(start, lead_end) if lead and lead_end > start else None
-    )
+    kept_lead = (start, lead_end) if lead_end > start else None
+    builder.block(stretch.kind, start, section_path=path, level=stretch.level, lead=kept_lead)
 
 
 # --- what a reader never sees ----------------------------------------------------------------------------------------
 
 
-def _cuts(original: str, tokens: list[Any], lines: list[int], seen: Seen) -> list[Span]:
+def _cuts(original: str, tokens: Sequence[Token], lines: Sequence[int], seen: Seen) -> list[Span]:
     """Ascending, disjoint spans of comments and of elements that are never shown."""
     start, end = lines[0], lines[-1]
     if "<" not in original[start:end]:
@@ -233,7 +164,7 @@ def _merged(spans: list[Span]) -> list[Span]:
     return merged
 
 
-def _without_code(original: str, tokens: list[Any], lines: list[int]) -> str:
+def _without_code(original: str, tokens: Sequence[Token], lines: Sequence[int]) -> str:
     """The stretch with code blanked out, place by place."""
     start = lines[0]
     pieces: list[str] = []
@@ -246,7 +177,7 @@ def _without_code(original: str, tokens: list[Any], lines: list[int]) -> str:
     return "".join(pieces)
 
 
-def _code(original: str, tokens: list[Any], lines: list[int]) -> Iterator[Span]:
+def _code(original: str, tokens: Sequence[Token], lines: Sequence[int]) -> Iterator[Span]:
     """Spans of code blocks, wherever they are nested, and of code in paragraphs, ascending."""
     for token in tokens:
         if token.map is None:

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from rag_lab.contracts import Acl, Block, BlockKind, Document, SectionRights
 from rag_lab.corpus.chunking import Blocks, crosses, rights_parts
-from rag_lab.corpus.chunking.markdown import markdown_blocks
 
 FENCES = """# Setup
 ```bash
@@ -41,23 +40,6 @@ def test_s07_a_hash_inside_code_is_no_heading() -> None:
     assert all(text in by_path["Setup",] for text in ("run it", "still code", "# also code", "#hashtag"))
     assert "# unclosed" in by_path["Setup", "Usage"]
     assert "".join("".join(by_path.values()).split()) == "".join(FENCES.split())
-
-
-def test_markdown_blocks_name_their_kind_path_level_and_header() -> None:
-    text = "# A\n\npara\n\n- x\n- y\n\n## B\n| h | i |\n| - | - |\n| 1 | 2 |\n\n> q\n\n    code\n"
-    found = [(b.kind, text[slice(*b.span)], b.section_path, b.level) for b in markdown_blocks(text)]
-    assert found == [
-        (BlockKind.HEADING, "# A", ("A",), 1),
-        (BlockKind.PARAGRAPH, "para", ("A",), 0),
-        (BlockKind.LIST, "- x\n- y", ("A",), 0),
-        (BlockKind.HEADING, "## B", ("A", "B"), 2),
-        (BlockKind.TABLE, "| h | i |\n| - | - |\n| 1 | 2 |", ("A", "B"), 0),
-        (BlockKind.QUOTE, "> q", ("A", "B"), 0),
-        (BlockKind.CODE, "code", ("A", "B"), 0),
-    ]
-    (table,) = [block for block in markdown_blocks(text) if block.kind is BlockKind.TABLE]
-    assert table.lead is not None
-    assert text[slice(*table.lead)] == "| h | i |"
 
 
 # --- tables, lists and code -----------------------------------------------------------------------------------------
