@@ -233,7 +233,11 @@ def migrate(
     limit: Annotated[int | None, typer.Option(min=1, help="Draw this many questions.")] = None,
     switch: Annotated[bool, typer.Option("--switch", help="Switch, whatever the comparison says.")] = False,
     if_not_worse: Annotated[
-        bool, typer.Option("--if-not-worse", help="Switch when no metric is worse by more than 0.01.")
+        bool,
+        typer.Option(
+            "--if-not-worse",
+            help="Switch when on 100 questions or more the 95 % interval of every metric's difference is above -0.01.",
+        ),
     ] = False,
     wait: Wait = WAIT_S,
 ) -> None:
@@ -307,7 +311,7 @@ def _settings(path: Path | None) -> dict[str, Any]:
 
     try:
         found = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+    except (OSError, ValueError, yaml.YAMLError) as error:
         raise RagLabError(f"--settings {path}: cannot be read ({error}); write it as YAML in UTF-8") from error
     if not isinstance(found, dict):
         raise RagLabError(f"--settings {path}: must hold fields such as chunker and encoder")
@@ -324,7 +328,7 @@ def _pairs(given: list[str] | None) -> dict[str, Any] | None:
             raise RagLabError(f"--metadata {pair}: is not FIELD=VALUE, such as valid_until=2026-12-31")
         try:
             read = yaml.safe_load(value)
-        except yaml.YAMLError as error:
+        except (yaml.YAMLError, ValueError) as error:
             raise RagLabError(f"--metadata {pair}: the value cannot be read; quote it") from error
         found[name] = read.isoformat() if hasattr(read, "isoformat") else read
     return found or None

@@ -174,17 +174,24 @@ def print_migration(done: Migration, console: Console | None = None) -> None:
             count(change.n),
         )
     _print(target, table)
-    from rag_lab.corpus.migration import MARGIN
-
-    rule = (
-        f"no metric is worse by more than {MARGIN}"
-        if done.not_worse
-        else f"a metric may be worse by more than {MARGIN}"
-    )
+    if done.unread:
+        _line(target, f"note: left out {plural(done.unread, 'question')} whose reader may read nothing")
     if done.switched:
-        _line(target, f"Switched to {after}: generation {done.generation} is active ({rule}).")
+        _line(target, f"Switched to {after}: generation {done.generation} is active. {_rule(done)}.")
     else:
-        _line(target, f"Not switched ({rule}). rag-lab corpus activate NAME {done.generation} switches to {after}.")
+        command = f"rag-lab corpus activate {done.corpus} {done.generation}"
+        _line(target, f"Not switched. {_rule(done)}. {command} switches to {after}.")
+
+
+def _rule(done: Migration) -> str:
+    """What the intervals say about being worse."""
+    from rag_lab.corpus.migration import ENOUGH, MARGIN
+
+    if done.not_worse:
+        return f"Not worse: every interval (95 %) lies above {signed(-MARGIN)}"
+    if done.enough:
+        return f"Not shown to be not worse: an interval (95 %) reaches {signed(-MARGIN)} or lower"
+    return f"Nothing can be concluded about being worse: that takes {ENOUGH} questions or more for every metric"
 
 
 def _duplicates(status: Status) -> str:

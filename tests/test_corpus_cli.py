@@ -237,7 +237,7 @@ def test_migrating_shows_both_models_and_the_decision(
     assert found[0] == "Dense retrieval on 20 questions of handbook"
     assert found[1] == "metric hash other difference interval Holm p n"
     assert [line.split()[0] for line in found[2:4]] == ["nDCG@10", "Recall@100"]
-    assert "rag-lab corpus activate NAME 2 switches to other." in " ".join(found[4:])
+    assert "rag-lab corpus activate kb 2 switches to other." in " ".join(found[4:])
     switched = call("migrate", "kb", "other", "handbook", "--limit", "20", "--switch")
     assert "Switched to other: generation 3 is active" in " ".join(lines(switched.out))
 

@@ -1,7 +1,12 @@
 """Another embedding model: a second index beside the first, both asked the same questions, then the switch.
 
-Both are asked by dense retrieval alone, with the rights, the policies and the deny list of the corpus. The rule for
-switching by itself is that no metric is worse by more than a margin, with the confidence of the interval.
+Both are asked by dense retrieval alone, with the rights, the policies and the deny list of the corpus. Questions whose
+reader may read nothing say nothing about a model and are left out.
+
+The rule for switching by itself is non-inferiority: the interval of every metric's paired difference lies above
+``-MARGIN``. All metrics must pass, so none is corrected for the others. That no difference is significant would be no
+such evidence. An interval cannot show losses that too few questions are too few to meet: a loss that one question in 30
+has is met by `ENOUGH` questions with a probability of 97 %, and on fewer nothing is concluded.
 """
 
 from __future__ import annotations
@@ -13,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rag_lab.contracts import Principal, Question, RagLabError, Ranking, Request
+from rag_lab.contracts import BoolArray, Principal, Question, RagLabError, Ranking, Request
 from rag_lab.corpus.snapshot import Snapshot
 from rag_lab.metrics.ranking import check_overlap, ranked_documents, score_rankings
 from rag_lab.metrics.scores import Scores
@@ -28,6 +33,7 @@ if TYPE_CHECKING:
 METRICS = ("nDCG@10", "Recall@100")
 DEPTH = 1000
 MARGIN = 0.01
+ENOUGH = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +49,13 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """The new generation, what was compared on how many questions, and whether it was switched to."""
+    """The new generation of a corpus, what was compared on how many questions, and whether it was switched to.
 
+    `questions` were asked by somebody who may read something, `unread` by others and left out; `enough`: so many that
+    `not_worse` can be concluded.
+    """
+
+    corpus: str
     generation: int
     encoder: tuple[str, str]
     dataset: str
@@ -52,6 +63,12 @@ class Migration:
     rows: Sequence[Row]
     not_worse: bool
     switched: bool
+    unread: int = 0
+
+    @property
+    def enough(self) -> bool:
+        """Whether every metric was compared on so many questions that losses would have been met."""
+        return _enough(self.rows)
 
 
 def migrate(
@@ -67,7 +84,7 @@ def migrate(
     """Build, compare, and switch if told to. The caller holds the right to publish.
 
     Raises RagLabError when nothing is published, when the model is the present one, when the corpus has no vectors,
-    and when the questions have no judgment about a document of the corpus.
+    and when the questions have no judgment about a document of the corpus, or no reader who may read anything there.
     """
     from rag_lab.datasets import load
 
@@ -84,21 +101,45 @@ def migrate(
     if not judged:
         raise RagLabError(f"--questions {dataset}: split '{split}' has no judgments to compare with")
     check_overlap(judged, corpus.catalogue.live(), f"judgments of {dataset}")
+    now = datetime.now(UTC)
+    requests = [_request(corpus, question, asked.rights == "open", now) for question in asked.questions]
+    readers = _readers(corpus, requests)
+    if not readers.any():
+        raise RagLabError(
+            f"--questions {dataset}: none of their readers may read anything in corpus {corpus.name}; give them the "
+            "field principal, with tenant and groups"
+        )
     number, snapshot = corpus.build_beside({"encoder": encoder}, f"encoder {encoder} instead of {present}", progress)
-    before = _scores(corpus, corpus.snapshot(), present, asked)
-    after = _scores(corpus, snapshot, encoder, asked)
-    rows = _rows(before, after, [question.query_id for question in asked.questions])
-    not_worse = all(row.difference.low >= -MARGIN for row in rows)
+    before = _scores(corpus, corpus.snapshot(), present, asked, requests)
+    after = _scores(corpus, snapshot, encoder, asked, requests)
+    rows = _rows(before, after, [question.query_id for question in asked.questions], readers)
+    not_worse = _enough(rows) and all(row.difference.low > -MARGIN for row in rows)
     switched = switch or (if_not_worse and not_worse)
     if switched:
         corpus.catalogue.activate(number)
-    return Migration(number, (present, encoder), asked.name, len(asked.questions), rows, not_worse, switched)
+    n = int(readers.sum())
+    return Migration(
+        corpus.name, number, (present, encoder), asked.name, n, rows, not_worse, switched, len(readers) - n
+    )
 
 
-def _scores(corpus: Corpus, snapshot: Snapshot, encoder: str, asked: Dataset) -> dict[str, Scores]:
+def _enough(rows: Sequence[Row]) -> bool:
+    return min(row.difference.n for row in rows) >= ENOUGH
+
+
+def _readers(corpus: Corpus, requests: Sequence[Request]) -> BoolArray:
+    """Which requests may read anything of the active generation, ``[n]``."""
+    scopes = corpus.scopes(corpus.snapshot(), requests)
+    some = np.array([scope.rows.any() for scope in scopes.scopes], dtype=bool)
+    return some[scopes.of]
+
+
+def _scores(
+    corpus: Corpus, snapshot: Snapshot, encoder: str, asked: Dataset, requests: Sequence[Request]
+) -> dict[str, Scores]:
     questions = asked.questions
     ids = [question.query_id for question in questions]
-    ranking = _dense(corpus, snapshot, encoder, questions, asked.rights == "open")
+    ranking = _dense(corpus, snapshot, encoder, questions, requests)
     found = ranked_documents(ranking, snapshot.chunks.document_id, ids)
     run = {
         query_id: [document for document, _ in documents if not (asked.remove_identical_ids and document == query_id)]
@@ -108,14 +149,14 @@ def _scores(corpus: Corpus, snapshot: Snapshot, encoder: str, asked: Dataset) ->
 
 
 def _dense(
-    corpus: Corpus, snapshot: Snapshot, encoder: str, questions: Sequence[Question], open_rights: bool
+    corpus: Corpus, snapshot: Snapshot, encoder: str, questions: Sequence[Question], requests: Sequence[Request]
 ) -> Ranking:
     """The best chunks of the questions' own scopes; one search for all that share a scope."""
     from rag_lab.retrieval import encoders
 
     factory = snapshot.facts["factories"][0]
     vectors = embed_queries(encoders.load_encoder(encoder), [question.text for question in questions])
-    scopes = corpus.scopes(snapshot, [_request(corpus, question, open_rights) for question in questions])
+    scopes = corpus.scopes(snapshot, requests)
     index = snapshot.dense(factory)
     queries, rows, values = [], [], []
     for number, scope in enumerate(scopes.scopes):
@@ -130,14 +171,16 @@ def _dense(
     )
 
 
-def _request(corpus: Corpus, question: Question, open_rights: bool) -> Request:
+def _request(corpus: Corpus, question: Question, open_rights: bool, now: datetime) -> Request:
     principal = question.principal or (Principal("default") if open_rights else None)
-    return corpus.request(principal, question.time or datetime.now(UTC))
+    return corpus.request(principal, question.time or now)
 
 
-def _rows(before: Mapping[str, Scores], after: Mapping[str, Scores], ids: Sequence[str]) -> list[Row]:
-    changes = [differences(before[metric], [after[metric]], ids)[0] for metric in METRICS]
+def _rows(
+    before: Mapping[str, Scores], after: Mapping[str, Scores], ids: Sequence[str], readers: BoolArray
+) -> list[Row]:
+    changes = [differences(before[metric], [after[metric]], ids, readers)[0] for metric in METRICS]
     corrected = holm([change.p for change in changes]).tolist()
-    old = summarise([before[metric] for metric in METRICS], ids)
-    new = summarise([after[metric] for metric in METRICS], ids)
+    old = summarise([before[metric] for metric in METRICS], ids, readers)
+    new = summarise([after[metric] for metric in METRICS], ids, readers)
     return [Row(*values) for values in zip(METRICS, old, new, changes, corrected, strict=True)]

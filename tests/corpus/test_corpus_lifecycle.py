@@ -578,7 +578,8 @@ def test_another_encoder_is_compared_before_it_is_switched_to(
         assert row.difference.low <= row.difference.delta <= row.difference.high
         assert 0 < row.difference.p <= row.p_holm <= 1
     assert done.rows[0].after.value != done.rows[0].before.value
-    assert done.not_worse is all(row.difference.low >= -0.01 for row in done.rows)
+    assert not done.enough
+    assert not done.not_worse
     assert corpus.catalogue.active.number == 1
     assert corpus.snapshot(2).facts["encoder"]["name"] == "wider"
     assert corpus.activate(2).number == 2
@@ -590,6 +591,51 @@ def test_another_encoder_is_compared_before_it_is_switched_to(
     assert corpus.snapshot().facts["encoder"]["name"] == "wider"
     with pytest.raises(RagLabError, match="--encoder wider: is the present one"):
         corpus.migrate("wider", "handbook")
+
+
+def test_another_encoder_is_not_worse_when_enough_questions_show_it(
+    corpus: Corpus, hash_encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Twin(type(hash_encoder)):
+        name, version = "twin", "twin-1"
+
+    class Worse(type(hash_encoder)):
+        name, version, dimension = "worse", "worse-1", 8
+
+    loaded = {"hash": hash_encoder, "twin": Twin(), "worse": Worse()}
+    monkeypatch.setattr("rag_lab.retrieval.encoders.load_encoder", loaded.__getitem__)
+    corpus.add("dataset:handbook")
+    few = corpus.migrate("twin", "handbook", limit=60, if_not_worse=True)
+    assert [row.difference.low for row in few.rows] == [0, 0]
+    assert (few.enough, few.not_worse, few.switched) == (False, False, False)
+    worse = corpus.migrate("worse", "handbook", limit=200, if_not_worse=True)
+    assert min(row.difference.low for row in worse.rows) <= -0.01
+    assert (worse.enough, worse.not_worse, worse.switched) == (True, False, False)
+    same = corpus.migrate("twin", "handbook", limit=200, if_not_worse=True)
+    assert (same.enough, same.not_worse, same.switched) == (True, True, True)
+
+
+def test_questions_that_read_nothing_do_not_decide_on_an_encoder(
+    corpus: Corpus, docs: Path, tmp_path: Path, hash_encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Twin(type(hash_encoder)):
+        name, version = "twin", "twin-1"
+
+    loaded = {"hash": hash_encoder, "twin": Twin()}
+    monkeypatch.setattr("rag_lab.retrieval.encoders.load_encoder", loaded.__getitem__)
+    corpus.add(docs)
+    asked = tmp_path / "asked"
+    (asked / "qrels").mkdir(parents=True)
+    (asked / "corpus.jsonl").write_text('{"_id": "travel.txt", "text": "x"}\n')
+    (asked / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\na\ttravel.txt\t1\nb\ttravel.txt\t1\n")
+    ask = '{{"_id": "{}", "text": "allowance", "metadata": {{"principal": {{"tenant": "{}"}}}}}}\n'.format
+    (asked / "queries.jsonl").write_text(ask("a", "acme") + ask("b", "other"))
+    done = corpus.migrate("twin", str(asked))
+    assert (done.questions, done.unread) == (1, 1)
+    assert [(row.before.value, row.difference.n) for row in done.rows] == [(1, 1), (1, 1)]
+    (asked / "queries.jsonl").write_text(ask("a", "elsewhere") + ask("b", "other"))
+    with pytest.raises(RagLabError, match=r"none of their readers may read anything in corpus .*field principal"):
+        corpus.migrate("twin", str(asked))
 
 
 def test_a_migration_that_an_update_overtook_is_built_again(
