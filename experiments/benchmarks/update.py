@@ -253,7 +253,7 @@ def recall(share: float) -> None:
         for permitted in (1.0, 0.5, 0.1, 0.02):
             allowed = random.random(len(made.chunks)) < permitted
             truth = exact.search(queries, NEIGHBOURS, allowed).ranking
-            with mock.patch("rag_lab.retrieval.dense.EXACT_ROWS", 0):
+            with mock.patch("rag_lab.retrieval.dense.exact_rows", return_value=0):
                 older, newer = (
                     np.mean(
                         [len(np.intersect1d(one.of(i), truth.of(i))) / len(truth.of(i)) for i in range(len(queries))]

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rag_lab.contracts import RagLabError
+from rag_lab.metrics.ann import neighbour_recall
 from rag_lab.retrieval import ann, dense
 from rag_lab.retrieval.dense import DenseIndex, exact_search, match_rows, outdated
 from rag_lab.retrieval.encoders import Embeddings
@@ -35,7 +36,7 @@ def half_circle():
 
 @pytest.fixture
 def no_exact_fallback(monkeypatch):
-    monkeypatch.setattr(dense, "EXACT_ROWS", 0)
+    monkeypatch.setattr(dense, "exact_rows", lambda index, breadth: 0)
 
 
 def check_half_circle(index):
@@ -78,7 +79,7 @@ def test_a_forbidden_row_from_faiss_is_an_error():
             return np.zeros((1, 1)), np.array([[2]])
 
     with pytest.raises(RagLabError, match="FAISS returned rows that the filter forbids"):
-        ann.search(Leaky(), np.zeros((1, 2), np.float32), 1, np.array([True, True, False]))
+        ann.search(Leaky(), np.zeros((1, 2), np.float32), 1, np.array([True, True, False]), 1)
 
 
 @pytest.mark.parametrize("factory", ["Flat", "HNSW32", "IVF64,Flat", "IVF64,PQ4", "OPQ4,IVF64,PQ4"])
@@ -209,11 +210,64 @@ def test_a_damaged_index_says_where_and_what_to_do(tmp_path):
 
 
 def test_breadth_grows_as_the_filter_gets_narrower():
-    hnsw = ann.build(random_vectors(400), "HNSW8", 0)
-    assert [ann.default_breadth(hnsw, 10, share) for share in (1.0, 0.5, 0.001)] == [64, 128, 400]
-    assert ann.default_breadth(hnsw, 100, 1.0) == 100
+    hnsw = ann.build(random_vectors(4000), "HNSW8", 0)
+    shares = (1.0, 0.9, 0.5, 0.001)
+    assert [ann.default_breadth(hnsw, 10, share, filtered=True) for share in shares] == [256, 285, 512, 4000]
+    assert [ann.default_breadth(hnsw, 10, share, filtered=False) for share in shares] == [64, 72, 128, 4000]
+    assert ann.default_breadth(hnsw, 100, 1.0, filtered=False) == 100
     ivf = ann.build(random_vectors(400), "IVF9,Flat", 0)
-    assert [ann.default_breadth(ivf, 10, share) for share in (1.0, 0.5, 0.001)] == [3, 6, 9]
+    assert [ann.default_breadth(ivf, 10, share, filtered=True) for share in shares] == [9, 9, 9, 9]
+    assert [ann.default_breadth(ivf, 10, share, filtered=False) for share in shares] == [3, 4, 6, 9]
+
+
+def test_ids_that_are_dead_widen_the_search_and_are_no_filter(tmp_path, no_exact_fallback, monkeypatch):
+    vectors = random_vectors(1000)
+    DenseIndex.build(embeddings(vectors), "HNSW8").save(tmp_path)
+    row_of = np.arange(1000) - 200
+    index = DenseIndex.load(tmp_path, vectors[200:], np.where(row_of < 0, -1, row_of))
+    widths, search = [], ann.search
+    monkeypatch.setattr(ann, "search", lambda *given: widths.append(given[-1]) or search(*given))
+    allowed = np.arange(800) >= 80
+    for rows in (None, np.ones(800, dtype=bool), allowed):
+        index.search(embeddings(vectors[:2]), 10, rows)
+    assert widths == [80, 80, 356]  # 64 / 0.8, twice, and 4 * 64 / (0.8 * 0.9)
+
+
+def test_all_permitted_rows_are_compared_where_that_takes_no_longer(monkeypatch):
+    monkeypatch.setattr(dense, "EXACT_ROWS", 100)
+    vectors = random_vectors(6000)
+    queries = embeddings(random_vectors(2, seed=1))
+    hnsw, ivf = (DenseIndex.build(embeddings(vectors), factory) for factory in ("HNSW8", "IVF16,Flat"))
+    # HNSW8 compares about 8 rows a step: 8 * 4 * 64 / share, which is 2,276 of 5,400 rows, and 4,096 of 3,000.
+    for permitted, exact in ((5400, False), (3000, True)):
+        allowed = np.arange(6000) < permitted
+        assert (hnsw.search(queries, 10, allowed).method == "exact") is exact
+        assert ivf.search(queries, 10, allowed).method == "IVF16,Flat, 0 queries exact"
+    assert hnsw.search(queries, 10).method == "HNSW8, 0 queries exact"
+    assert ivf.search(queries, 10, np.arange(6000) < 100).method == "exact"
+    assert ann.compared(hnsw._index, 50) == 400
+    assert ann.compared(ivf._index, 50) == 0
+    assert ann.compared(ann.build(vectors[:300], "OPQ4,HNSW16", 0), 50) == 800
+
+
+@pytest.mark.parametrize("factory", ["HNSW8", "IVF64,Flat"])
+@pytest.mark.parametrize("by_topic", [False, True])
+def test_a_filter_costs_no_recall_against_an_index_of_the_permitted_rows(factory, by_topic, monkeypatch):
+    monkeypatch.setattr(dense, "EXACT_ROWS", 0)
+    draw = np.random.default_rng(0)
+    centres = draw.normal(size=(40, 16))
+    topics = draw.integers(40, size=6000)
+    vectors, asked = centres[topics] + 0.8 * draw.normal(size=(6000, 16)), centres + 0.8 * draw.normal(size=(40, 16))
+    index = DenseIndex.build(embeddings(vectors), factory)
+    queries = embeddings(asked)
+    for share in (0.9, 0.7, 0.5, 0.25):
+        allowed = topics < 40 * share if by_topic else draw.random(6000) < share
+        alone = DenseIndex.build(embeddings(vectors[allowed]), factory)
+        recalls = [
+            neighbour_recall(one.search(queries, 50, rows).ranking, one.exactly().search(queries, 50, rows).ranking, 50)
+            for one, rows in ((index, allowed), (alone, None))
+        ]
+        assert recalls[0].values.mean() >= recalls[1].values.mean()
 
 
 # --- an index that is older than the vectors ------------------------------------------------------------------------
