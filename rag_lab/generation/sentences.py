@@ -2,7 +2,8 @@
 
 A sentence is a half-open span ``(start, end)`` of the text, without surrounding white space. Table rows, list items,
 headings and lines of code are sentences of their own. English and Chinese marks end a sentence; abbreviations,
-initials and decimals do not.
+initials and decimals do not. Each sentence is quoted and checked by itself, so what follows an abbreviation counts as
+well; chunkers, which look for a good place to cut, have simpler rules (`rag_lab.corpus.chunking.breaks`).
 """
 
 from __future__ import annotations
@@ -13,14 +14,12 @@ from functools import lru_cache
 
 from rag_lab.contracts import Span
 from rag_lab.generation.terms import CJK, STOPWORDS
+from rag_lab.text import CLOSERS, LONGEST_ABBREVIATION, WIDE_ENDS, abbreviation, trim
 
-_CLOSERS = "\"'”’）)」』》"
-_WIDE_END = re.compile(rf"[。！？…]+[{_CLOSERS}]*")
-_END = re.compile(rf"(?:[。！？…]+[{_CLOSERS}]*)|(?:[.!?]+[{_CLOSERS}]*(?=\s|$|[{CJK}]))")
-_ABBREVIATION = re.compile(
-    r"(?:^|[\s(\[\"'“‘])(?:[A-Z]|Mr|Mrs|Ms|Dr|Prof|Rev|Hon|Gen|Col|Capt|Lt|Sgt|Gov|Sen|Rep|St|Mt|Ft|Jr|Sr|vs|ca|cf|al|"
-    r"e\.g|i\.e|etc|No|Nos|Art|Sec|Fig|Figs|Eq|Vol|pp|p|ed|eds|Inc|Ltd|Co|Corp|approx|est|dept|Dept|Univ|"
-    r"Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept|Sep|Oct|Nov|Dec|a\.m|p\.m|(?:[A-Z]\.)+[A-Z])$"
+_END = re.compile(rf"(?:[{WIDE_ENDS}]+[{CLOSERS}]*)|(?:[.!?]+[{CLOSERS}]*(?=\s|$|[{CJK}]))")
+_ABBREVIATION = abbreviation(
+    *("Hon|Col|Capt|Sgt|Gov|Sen|Rep|Ft|etc|Nos|Inc|Ltd|Co|Corp|est|dept|Dept|Univ", r"a\.m|p\.m"),
+    "Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept|Sep|Oct|Nov|Dec",
 )
 # These may also end a sentence: they do when a common word with a capital follows.
 _MAY_END = re.compile(r"(?:etc|al|Inc|Ltd|Co|Corp|Jr|Sr|a\.m|p\.m|(?:[A-Z]\.)+[A-Z])$")
@@ -40,8 +39,8 @@ def split_sentences(text: str) -> tuple[Span, ...]:
     """Spans of the sentences of `text`, in order; they do not overlap and hold every visible character but fences."""
     found: list[Span] = []
     for start, end, is_unit in _blocks(text):
-        found.extend([_trim(text, start, end)] if is_unit else _prose(text, start, end))
-    return tuple(span for span in found if span[0] < span[1])
+        found.extend([(start, end)] if is_unit else _prose(text, start, end))
+    return tuple(span for part in found if (span := trim(text, part)))
 
 
 def _blocks(text: str) -> Iterator[tuple[int, int, bool]]:
@@ -92,28 +91,22 @@ def _prose(text: str, start: int, end: int) -> list[Span]:
     begin = start
     for match in _END.finditer(text, start, end):
         if _is_end(text, begin, match.start(), match.end(), end):
-            found.append(_trim(text, begin, match.end()))
+            found.append((begin, match.end()))
             begin = match.end()
-    found.append(_trim(text, begin, end))
-    return found
+    return [*found, (begin, end)]
 
 
 def _is_end(text: str, begin: int, mark: int, after: int, end: int) -> bool:
     if text[mark] != ".":
-        return bool(_WIDE_END.match(text, mark)) or not text[after:end].lstrip()[:1].islower()
+        return text[mark] in WIDE_ENDS or not text[after:end].lstrip()[:1].islower()
     following = _FIRST_WORD.match(text, after, end)
     word = following.group(1) if following else ""
     if not word:
         return True
-    before = text[max(begin, mark - 12) : mark]
+    before = text[max(begin, mark - LONGEST_ABBREVIATION) : mark]
     if _ABBREVIATION.search(before):
         return bool(_MAY_END.search(before)) and word[0].isupper() and word.lower() in STOPWORDS
     return not word[0].islower()
-
-
-def _trim(text: str, start: int, end: int) -> Span:
-    piece = text[start:end]
-    return start + len(piece) - len(piece.lstrip()), end - (len(piece) - len(piece.rstrip()))
 
 
 @lru_cache(maxsize=100_000)

@@ -1,4 +1,9 @@
-"""Where a text may be cut: sentences in English and Chinese, and for every token how good a place its start is."""
+"""Where a text may be cut: sentences in English and Chinese, and for every token how good a place its start is.
+
+These sentences cover the text, white space included, and know no lines: rows, items and code are cut by their block.
+They are packed into chunks, where a sentence too many does little harm, so a few abbreviations suffice. The reader
+quotes and checks each sentence by itself and has finer rules (`rag_lab.generation.sentences`).
+"""
 
 from __future__ import annotations
 
@@ -9,18 +14,16 @@ import numpy as np
 import numpy.typing as npt
 
 from rag_lab.contracts import Span
+from rag_lab.text import CLOSERS, LONGEST_ABBREVIATION, WIDE_ENDS, abbreviation
 
 TOKEN, WORD, SENTENCE, LINE, BLANK_LINE = range(5)
 
-_SENTENCE_END = re.compile(r"""(?:[。！？…]+|[.!?]+(?=["'”’)\]」』》）]*(?:\s|$)))["'”’)\]」』》）]*\s*""")
+_CLOSERS = rf"[{CLOSERS}\]]*"
+_SENTENCE_END = re.compile(rf"(?:[{WIDE_ENDS}]+|[.!?]+(?={_CLOSERS}(?:\s|$))){_CLOSERS}\s*")
 _BLANK_LINE = re.compile(r"\r?\n[^\S\n]*\n\s*|\f\s*")
 _LINE = re.compile(r"[^\S\n]*\n\s*")
 _WORD = re.compile(r"\s+")
-_ABBREVIATION = re.compile(
-    r"(?:^|[\s(\[\"'“‘])(?:[A-Z]|Mr|Mrs|Ms|Dr|Prof|Rev|Gen|Lt|St|Mt|Jr|Sr|vs|cf|ca|al|e\.g|i\.e|"
-    r"No|Art|Sec|Fig|Figs|Eq|Vol|pp?|eds?|approx|(?:[A-Z]\.)+[A-Z])$"
-)
-_LONGEST_ABBREVIATION = 12
+_ABBREVIATION = abbreviation()
 
 
 def sentences(text: str, span: Span) -> Iterator[Span]:
@@ -39,7 +42,7 @@ def _sentence_ends(text: str, span: Span) -> Iterator[int]:
         mark = match.start()
         after = text[match.end() : match.end() + 1]
         if text[mark] == "." and match.group().rstrip() == ".":
-            abbreviated = _ABBREVIATION.search(text[max(span[0], mark - _LONGEST_ABBREVIATION) : mark])
+            abbreviated = _ABBREVIATION.search(text[max(span[0], mark - LONGEST_ABBREVIATION) : mark])
             if after.islower() or (abbreviated and not _is_answer(text, mark, after)):
                 continue
         yield match.end()
