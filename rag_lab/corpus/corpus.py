@@ -160,6 +160,11 @@ class Corpus:
         return Store(self.folder)
 
     @property
+    def noting(self) -> Store:
+        """The store, with a note of all that is made in it: what no snapshot names in the end is removed."""
+        return _Noting(self.store.root, self.catalogue)
+
+    @property
     def denials(self) -> DenyList:
         """The deny lists of the store."""
         return DenyList(self.store)
@@ -585,7 +590,7 @@ class Corpus:
         uses: list[CacheUse] = []
         chunker, encoder = _chunker(settings["chunker"]), _encoder(settings["encoder"])
         snapshot = publish(
-            _Noting(self.store.root, self.catalogue),
+            self.noting,
             documents,
             chunker,
             token_encoder=encoder if chunker.counts_tokens else None,

@@ -24,6 +24,7 @@ import numpy as np
 
 from rag_lab.contracts import RagLabError
 from rag_lab.corpus.catalogue import Event, VersionRow, instant
+from rag_lab.corpus.deny import Denials
 from rag_lab.corpus.exports import exports
 from rag_lab.corpus.kept import KIND as KEPT
 from rag_lab.corpus.kept import Kept, Part, rewrite_part
@@ -91,10 +92,10 @@ def purge(corpus: Corpus, *, progress: bool = False) -> Purge:
 
     The caller holds the right to publish (`Corpus.purge`). Nothing happens when no denied document is there.
     """
-    names = backlog(corpus)
+    denials = corpus.denials.of(corpus.name)  # what is denied from here on is for the next purge
+    names, denies = backlog(corpus, denials), denials.denies
     if not names:
         return Purge(corpus.name, ())
-    denies = corpus.denials.of(corpus.name).denies
     held = [snapshot for snapshot in _snapshots(corpus) if _holds(snapshot, denies)]
     _keep_marks(corpus, names, held, denies)
     generation = _replace_active(corpus, denies)
@@ -107,16 +108,24 @@ def purge(corpus: Corpus, *, progress: bool = False) -> Purge:
     return Purge(corpus.name, names, generation, {kind: n for kind, n in removed.items() if n}, proof)
 
 
-def backlog(corpus: Corpus) -> list[str]:
-    """Denied documents of which a version or a snapshot is still there, or that were not proven gone, by id."""
-    denied = corpus.denials.of(corpus.name)
+def backlog(corpus: Corpus, denials: Denials | None = None) -> list[str]:
+    """Denied documents of which a version or a snapshot is still there, or that were not proven gone, by id.
+
+    `denials`: a list of denials in place of that of now.
+    """
+    denied = denials or corpus.denials.of(corpus.name)
     held = {
         v.document_id for v in corpus.catalogue.versions(denied.documents) if denied.denies(v.document_id, v.digest)
     }
     for snapshot in _snapshots(corpus):
         held |= {name for segment in snapshot.segments for name in _denied_in(segment, denied.denies)}
-    proven = {event.document_id for event in corpus.catalogue.events("purged")}
-    return sorted(held | (set(_marked(corpus)) - proven))
+    return sorted(held | (set(_marked(corpus)) - _proven(corpus)))
+
+
+def _proven(corpus: Corpus) -> set[str]:
+    """Documents that were proven gone and not denied again since: another content of theirs may be on its way out."""
+    last = {event.document_id: event.kind for event in corpus.catalogue.events("revoked", "deleted", "purged")}
+    return {document_id for document_id, kind in last.items() if kind == "purged"}
 
 
 def prove(corpus: Corpus, document_ids: Sequence[str] | None = None, *, progress: bool = False) -> Proof:
@@ -265,7 +274,7 @@ def _replace_active(corpus: Corpus, denies: Denies) -> int | None:
     gone = [name for name, version in catalogue.live().items() if denies(name, version.digest)]
     if active is None or not (gone or _holds(corpus.snapshot(), denies)):
         return None
-    return corpus.replace_with(rewrite_without(corpus.store, corpus.snapshot(), denies), gone, "purge")
+    return corpus.replace_with(rewrite_without(corpus.noting, corpus.snapshot(), denies), gone, "purge")
 
 
 def _drop_prefixes(corpus: Corpus, names: Iterable[str], held: Sequence[Snapshot], denies: Denies) -> int:
