@@ -21,10 +21,11 @@ from pydantic import (
 from rag_lab.budgets import Budget
 from rag_lab.contracts import RESOURCES, RagLabError
 from rag_lab.corpus.chunking import Chunker, Whole, load_chunker, settings_of
+from rag_lab.corpus.prefixing import ContextPrefix
 from rag_lab.metrics.freshness import Targets
+from rag_lab.validation import explain
 
 MAIN = "main"
-LONGEST_SHOWN = 60
 SnapshotName = Annotated[str, StringConstraints(pattern=r"^\w[\w .+-]{0,63}$")]
 
 
@@ -32,18 +33,6 @@ class Settings(BaseModel):
     """A part of the file; a key that it does not know is an error."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-
-class ContextPrefix(Settings):
-    """A sentence that a language model writes for each chunk, for the indexes to see; see `rag_lab.corpus.prefixing`.
-
-    `tokens` caps the sentence; `reach` is how many characters of the text around a chunk the model sees.
-    """
-
-    generator: str
-    options: dict[str, Any] = Field(default_factory=dict)
-    tokens: int = Field(40, ge=1)
-    reach: int = Field(2000, ge=0)
 
 
 class SnapshotSettings(Settings):
@@ -208,7 +197,7 @@ class Experiment(Settings):
             raise RagLabError(f"{path}: is a folder; name the experiment file in it") from error
         except (OSError, UnicodeDecodeError) as error:
             raise RagLabError(f"{path}: cannot be read ({error}); give a YAML file in UTF-8") from error
-        except yaml.YAMLError as error:
+        except (yaml.YAMLError, ValueError) as error:  # ValueError: a day that no month has
             mark = getattr(error, "problem_mark", None)
             line = f" line {mark.line + 1}" if mark else ""
             raise RagLabError(f"{path}{line}: not YAML ({getattr(error, 'problem', error)})") from error
@@ -267,16 +256,3 @@ def _named(name: Any, snapshot: dict[str, Any]) -> dict[str, Any]:
         return {**snapshot, "chunker": SnapshotSettings.model_validate({"chunker": snapshot["chunker"]}).chunker}
     except RagLabError as error:
         raise RagLabError(str(error).replace("snapshot.", f"snapshots.{name}.", 1)) from error
-
-
-def explain(error: ValidationError) -> str:
-    """The first fault of a validation as ``field: what is wrong``."""
-    first = max(error.errors(), key=lambda fault: len(fault["loc"]))
-    field = ".".join(str(part) for part in first["loc"] if str(part) not in ("str", "float", "int"))
-    if first["type"] == "extra_forbidden":
-        return f"{field}: unknown field; remove it or check its spelling"
-    if first["type"] == "missing":
-        return f"{field}: missing; add it"
-    shown = repr(first["input"])
-    given = "" if isinstance(first["input"], Mapping) or len(shown) > LONGEST_SHOWN else f" (found {shown})"
-    return f"{field}: {first['msg'][0].lower()}{first['msg'][1:]}{given}"

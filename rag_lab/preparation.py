@@ -31,7 +31,6 @@ from rag_lab.corpus.chunk_table import ChunkTable
 from rag_lab.corpus.chunking import Chunker
 from rag_lab.corpus.deny import DenyList
 from rag_lab.corpus.policies import BOOK, PolicyBook
-from rag_lab.corpus.prefixing import Prefixed, Writer
 from rag_lab.corpus.publishing import publish
 from rag_lab.corpus.segment import document_digest
 from rag_lab.corpus.snapshot import Snapshot
@@ -169,13 +168,7 @@ class Preparation:
         prefix = settings.context_prefix
         if prefix is None:
             return settings.chunker
-        writer = load_generator(prefix.generator, **prefix.options)
-        if not isinstance(writer, Writer):
-            raise RagLabError(
-                f"snapshot.context_prefix.generator: '{prefix.generator}' writes no text of its own; name a language "
-                "model such as smollm2"
-            )
-        return Prefixed(settings.chunker, writer, self.store, prefix.tokens, prefix.reach, self.bars.show)
+        return prefix.on(settings.chunker, self.store, "snapshot.context_prefix", self.bars.show)
 
     def searching(self, snapshot: str) -> list[Variant]:
         """The variants that search a snapshot."""

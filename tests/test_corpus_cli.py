@@ -160,7 +160,7 @@ def test_chunks_of_an_older_generation_are_called_dead(made: Call, docs: Path) -
     assert "500 euros" in old
     assert made("activate", "kb", "1").out == "generation 3 is active (restores generation 1)\n"
     found = lines(made("activate", "kb").out)
-    assert found[0] == "generation state documents chunks activated encoder note"
+    assert found[0] == "generation state documents chunks activated (UTC) encoder note"
     assert [line.split()[:4] for line in found[1:]] == [
         ["1", "retired", "2", "3"],
         ["2", "retired", "2", "3"],
@@ -244,7 +244,7 @@ def test_migrating_shows_both_models_and_the_decision(
 
 def test_corpora_are_listed(made: Call) -> None:
     found = lines(made("list").out)
-    assert found[0] == "corpus generation documents chunks activated"
+    assert found[0] == "corpus generation documents chunks activated (UTC)"
     assert found[1].split()[:4] == ["kb", "1", "2", "3"]
     assert found[2] == "1 corpus"
 
@@ -260,6 +260,10 @@ def test_corpora_are_listed(made: Call) -> None:
         (("add", "../x", "."), "rag-lab: corpus '../x': not a name"),
         (("add", "kb", ".", "--settings", "kb.yaml"), "rag-lab: --settings kb.yaml: corpus kb is there already"),
         (("add", "new", ".", "--settings", "nope.yaml"), "rag-lab: --settings nope.yaml: cannot be read"),
+        (
+            ("add", "new", ".", "--settings", "prefix.yaml"),
+            "rag-lab: corpus new, setting context_prefix.generator: 'extractive' writes no text of its own",
+        ),
         (("add", "kb", ".", "--metadata", "x"), "rag-lab: --metadata x: is not FIELD=VALUE"),
         (("delete", "kb", "nobody"), "rag-lab: corpus kb: has no document 'nobody'; nothing was deleted"),
         (("lift", "kb", "travel.txt"), "rag-lab: corpus kb: document 'travel.txt' is not denied; nothing was lifted"),
@@ -273,6 +277,7 @@ def test_errors_are_one_line(
     made: Call, docs: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], message: str
 ) -> None:
     monkeypatch.chdir(docs.parent)
+    Path("prefix.yaml").write_text("context_prefix: {generator: extractive}\n")
     done = made(*arguments)
     assert done.status == 2
     assert done.err.startswith(message)

@@ -43,9 +43,11 @@ if TYPE_CHECKING:
 
 FOLDER = "corpora"
 CATALOGUE = "catalogue.sqlite"
-BUILT_WITH = ("chunker", "encoder", "analyzer", "factories")
+ANALYZERS = ("auto", "en", "zh", "multilingual", "none")
+BUILT_WITH = ("chunker", "context_prefix", "encoder", "analyzer", "factories")
 DEFAULTS: Mapping[str, Any] = {
     "chunker": {"name": "blocks"},
+    "context_prefix": None,
     "encoder": "auto",
     "analyzer": "auto",
     "factories": [FLAT],
@@ -107,10 +109,11 @@ class Corpus:
     def create(cls, store: Store, name: str, **settings: Any) -> Corpus:
         """A new, empty corpus.
 
-        Settings are `chunker` (name and sizes, as in an experiment file), `encoder` and `analyzer` (names, or "auto",
-        which is decided by the languages of the first documents; analyzer "none" builds no Lucene index), `factories`
-        (FAISS indexes), `keep` (how many generations stay readable) and `freshness` (targets, those of
-        `rag_lab.metrics.freshness`).
+        Settings are `chunker` (name and sizes, as in an experiment file), `context_prefix` (generator, options, tokens
+        and reach: a sentence that a language model writes for each chunk, `rag_lab.corpus.prefixing`), `encoder` and
+        `analyzer` (names, or "auto", which is decided by the languages of the first documents; analyzer "none" builds
+        no Lucene index), `factories` (FAISS indexes), `keep` (how many generations stay readable) and `freshness`
+        (targets, those of `rag_lab.metrics.freshness`).
         """
         _check_name(name)
         chosen = {**DEFAULTS, **{key: value for key, value in settings.items() if value is not None}}
@@ -122,6 +125,19 @@ class Corpus:
 
         chosen["freshness"] = Targets.read(chosen["freshness"], f"corpus {name}, setting freshness").plain()
         _chunker(chosen["chunker"])
+        if chosen["analyzer"] not in ANALYZERS:
+            raise RagLabError(
+                f"corpus {name}, setting analyzer: {chosen['analyzer']!r} is unknown; use one of {', '.join(ANALYZERS)}"
+            )
+        if chosen["encoder"] != "auto":
+            _encoder(chosen["encoder"])
+        if chosen["context_prefix"] is not None:
+            from rag_lab.corpus.prefixing import ContextPrefix
+
+            place = f"corpus {name}, setting context_prefix"
+            prefix = ContextPrefix.read(chosen["context_prefix"], place)
+            prefix.writer(place)
+            chosen["context_prefix"] = prefix.model_dump()
         chosen["factories"] = list(chosen["factories"])
         path = store.path(FOLDER, name) / CATALOGUE
         if path.exists():
@@ -291,9 +307,11 @@ class Corpus:
 
         With `remove`, a generation without them is published: they are not found for an earlier time either.
         """
-        moment = now or datetime.now(UTC)
+        today = datetime.now(UTC)
+        moment = now or today
         ended = [version.document_id for version in self.catalogue.ended_by(moment)]
-        untouched = [row.document_id for row in self.catalogue.sources(ended) if row.status in ("active", "partial")]
+        over = ended if remove else [version.document_id for version in self.catalogue.ended_by(min(moment, today))]
+        untouched = [row.document_id for row in self.catalogue.sources(over) if row.status in ("active", "partial")]
         self.catalogue.set_status(untouched, "expired")
         if not remove or not ended:
             return ended, None
@@ -339,7 +357,7 @@ class Corpus:
         """Build the corpus with another embedding model beside the present one, and compare both on a dataset.
 
         The new generation is read by nobody until it is activated: with `switch`, or with `if_not_worse` when no metric
-        is worse by more than `migration.MARGIN`, or by `activate` later.
+        is worse by more than `migration.MARGIN`, as `migration.ENOUGH` questions show, or by `activate` later.
         """
         from rag_lab.corpus.migration import migrate
 
@@ -561,7 +579,7 @@ class Corpus:
         The caller holds the right to publish.
         """
         catalogue = self.catalogue
-        number = catalogue.begin({name: catalogue.settings[name] for name in BUILT_WITH}, note)
+        number = catalogue.begin(self._chosen, note)
         try:
             self._check(snapshot, len(catalogue.live().keys() - set(removed)))
             with catalogue.transaction():
@@ -588,7 +606,7 @@ class Corpus:
         from rag_lab.corpus.publishing import publish
 
         uses: list[CacheUse] = []
-        chunker, encoder = _chunker(settings["chunker"]), _encoder(settings["encoder"])
+        chunker, encoder = self._prefixed(settings, progress), _encoder(settings["encoder"])
         snapshot = publish(
             self.noting,
             documents,
@@ -617,9 +635,25 @@ class Corpus:
             )
         snapshot.verify()
 
+    @property
+    def _chosen(self) -> dict[str, Any]:
+        """The settings that a snapshot is built with, as they were chosen."""
+        stated = {**DEFAULTS, **self.catalogue.settings}
+        return {name: stated[name] for name in BUILT_WITH}
+
+    def _prefixed(self, settings: Mapping[str, Any], progress: bool) -> Chunker:
+        """The chunker, with generated sentences where they are asked for."""
+        chunker, given = _chunker(settings["chunker"]), settings["context_prefix"]
+        if given is None:
+            return chunker
+        from rag_lab.corpus.prefixing import ContextPrefix
+
+        place = f"corpus {self.name}, setting context_prefix"
+        return ContextPrefix.read(given, place).on(chunker, self.store, place, progress)
+
     def _settled(self, documents: Sequence[Document]) -> dict[str, Any]:
         """The settings to build with; "auto" is decided by the languages of the first documents and then stays."""
-        settings = {name: self.catalogue.settings[name] for name in BUILT_WITH}
+        settings = self._chosen
         languages = {document.language for document in documents} - {""}
         if settings["analyzer"] == "auto":
             settings["analyzer"] = next(iter(languages)) if languages in ({"en"}, {"zh"}) else "multilingual"
@@ -642,7 +676,10 @@ class Corpus:
             warnings.append(f"analyzer {settings['analyzer']} is not made for {others}: BM25 finds less there")
         denied = self.denials.of(self.name).held({v.document_id: v.digest for v in found.versions})
         if denied:
-            warnings.append(f"{len(denied)} published documents are denied ({min(denied)}): unread until lifted")
+            what = f"1 published document is denied ({min(denied)})"
+            if len(denied) > 1:
+                what = f"{len(denied)} published documents are denied ({min(denied)} is one)"
+            warnings.append(f"{what}: unread until lifted")
         warnings += self._copies(found.versions, denied)
         return tuple(warnings)
 

@@ -14,16 +14,19 @@ chunker, model and prompt. Only documents that changed are written for again, an
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
-from rag_lab.contracts import Document, Encoder, Span, batches
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from rag_lab.contracts import Document, Encoder, RagLabError, Span, batches
 from rag_lab.corpus.chunking import Chunker, Piece, rights_parts
 from rag_lab.corpus.rights import RightsClass
 from rag_lab.corpus.segment import document_digest
 from rag_lab.progress import progress_bar
 from rag_lab.store import Store, digest
+from rag_lab.validation import explain
 
 KIND = "prefixes"
 BLOCK = 64
@@ -58,6 +61,47 @@ class Writer(Protocol):
     def write(self, instructions: str, texts: Sequence[str], output_tokens: int) -> list[str]:
         """What the model writes for each text, ``""`` where it did not finish."""
         ...
+
+
+class ContextPrefix(BaseModel):
+    """Settings: who writes the sentences, and from what.
+
+    `generator` names a language model and `options` are its own, as in an experiment file; `tokens` caps the sentence;
+    `reach` is how many characters of the text around a chunk the model sees.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    generator: str
+    options: dict[str, Any] = Field(default_factory=dict)
+    tokens: int = Field(40, ge=1)
+    reach: int = Field(2000, ge=0)
+
+    @classmethod
+    def read(cls, given: Any, place: str) -> ContextPrefix:
+        """Check a mapping. Raises RagLabError that names `place`, the field and the fix."""
+        if not isinstance(given, Mapping):
+            raise RagLabError(f"{place}: must be a mapping of generator, options, tokens and reach (found {given!r})")
+        try:
+            return cls.model_validate(dict(given))
+        except ValidationError as error:
+            raise RagLabError(f"{place}.{explain(error)}") from error
+
+    def writer(self, place: str) -> Writer:
+        """The language model. Raises RagLabError, with `place`, for a generator that is none."""
+        from rag_lab.generation import load_generator
+
+        found = load_generator(self.generator, **self.options)
+        if not isinstance(found, Writer):
+            raise RagLabError(
+                f"{place}.generator: '{self.generator}' writes no text of its own; name a language model such as "
+                "smollm2"
+            )
+        return found
+
+    def on(self, chunker: Chunker, store: Store, place: str, progress: bool) -> Prefixed:
+        """A chunker with these sentences, which are kept in `store`."""
+        return Prefixed(chunker, self.writer(place), store, self.tokens, self.reach, progress)
 
 
 @dataclass(frozen=True)

@@ -216,6 +216,13 @@ def test_a_section_has_rights_of_its_own(corpus: Corpus, docs: Path) -> None:
     assert "Ten more" not in " ".join(texts(corpus, "leave.md", STAFF))
 
 
+def test_what_expires_later_is_listed_and_stays_active(corpus: Corpus, docs: Path) -> None:
+    (docs / "rights.yaml").write_text('rules:\n  "*": {tenant: acme, public: true, valid_until: 2999-12-31}\n')
+    corpus.add(docs)
+    assert corpus.expire(datetime(3000, 1, 1, tzinfo=UTC)) == (["hr/pay.txt", "leave.md", "travel.txt"], None)
+    assert {row.status for row in corpus.catalogue.sources()} == {"active"}
+
+
 def test_validity_is_a_matter_of_the_request_and_expiry_of_the_corpus(corpus: Corpus, docs: Path) -> None:
     end = datetime(2026, 3, 31, 22, tzinfo=UTC)  # the end of that day in Berlin
     (docs / "rights.yaml").write_text(
@@ -354,7 +361,7 @@ def test_what_was_deleted_comes_back_only_with_other_content(corpus: Corpus, doc
     assert visible(corpus, STAFF, generation=1) == {"leave.md"}
     (docs / "travel.txt").write_text("The allowance is 500 euros.")
     report = corpus.update()
-    assert report.warnings == ("1 published documents are denied (travel.txt): unread until lifted",)
+    assert report.warnings == ("1 published document is denied (travel.txt): unread until lifted",)
     assert texts(corpus, "travel.txt", STAFF) == []
     corpus.lift(["travel.txt"])
     assert texts(corpus, "travel.txt", STAFF) == ["The allowance is 500 euros."]
@@ -800,9 +807,10 @@ def test_corpora_by_name(tmp_path: Path, encoder: Counted) -> None:
     [
         ("../kb", {}, r"corpus '\.\./kb': not a name"),
         ("", {}, "corpus '': not a name"),
-        ("kb", {"sise": 1}, "corpus kb, setting sise: unknown; use chunker, encoder"),
+        ("kb", {"sise": 1}, "corpus kb, setting sise: unknown; use chunker, context_prefix, encoder"),
         ("kb", {"keep": 0}, "corpus kb, setting keep: 0 must be a whole number from 1"),
         ("kb", {"chunker": {"name": "knife"}}, "'knife' is unknown"),
+        ("kb", {"analyzer": "fr"}, "corpus kb, setting analyzer: 'fr' is unknown; use one of auto, en"),
         ("kb", {"freshness": {"share": 2}}, "corpus kb, setting freshness.share"),
     ],
 )

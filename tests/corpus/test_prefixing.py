@@ -158,7 +158,7 @@ def test_the_version_changes_with_all_that_decides_a_sentence(tmp_path: Path) ->
         Prefixed(Blocks(8), Echo(), store, reach=2001),
     ]
     assert len({chunker.version for chunker in made}) == 5
-    assert made[0].version.startswith("blocks-3(size=8)+prefix(echo,")
+    assert made[0].version.startswith("blocks-4(size=8)+prefix(echo,")
     assert made[0].counts_tokens
 
 
@@ -209,3 +209,70 @@ def test_a_purge_removes_the_sentences_of_what_is_denied(
         purge = corpus.purge()
     assert purge.removed[KIND] == 1
     assert store.entries(KIND) == [digests["open.txt"]]
+
+
+# --- corpora --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def echo(monkeypatch: pytest.MonkeyPatch, hash_encoder) -> Echo:
+    """The generator of this name, beside an encoder for corpora."""
+    from rag_lab import generation
+
+    made, load = Echo(), generation.load_generator
+    monkeypatch.setattr(generation, "load_generator", lambda name, **o: made if name == "echo" else load(name, **o))
+    monkeypatch.setattr("rag_lab.retrieval.encoders.load_encoder", lambda name: hash_encoder)
+    return made
+
+
+def test_a_corpus_has_sentences_written_for_what_changed_alone(tmp_path: Path, echo: Echo) -> None:
+    from rag_lab.corpus.corpus import Corpus
+
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    for name in ("one", "two", "three"):
+        (folder / f"{name}.txt").write_text(f"The {name} room has a door and a window.\n")
+    settings = {"encoder": "hash", "analyzer": "none", "context_prefix": {"generator": "echo", "tokens": 20}}
+    with Corpus.create(Store(tmp_path / "store"), "kb", **settings) as corpus:
+        corpus.add(folder, tenant="t", public=True)
+        assert len(echo.seen) == 3
+        (folder / "two.txt").write_text("The second room has no window.\n")
+        corpus.update()
+        assert echo.seen[3:] == ["Passage: The second room has no window."]
+        (folder / "three.txt").unlink()
+        corpus.update()
+        assert len(echo.seen) == 4
+        chunks = corpus.snapshot().chunks
+        row = chunks.document_id.index("two.txt")
+        assert chunks.prefix[row] == f"It is text number {len(echo.seen[3])}."
+        assert chunks.prefix[row] in chunks.indexed_text(row)
+        assert chunks.prefix[row] not in chunks.shown[row]
+        assert corpus.catalogue.active.settings["context_prefix"] == {
+            "generator": "echo",
+            "options": {},
+            "tokens": 20,
+            "reach": 2000,
+        }
+    echo.version = "2"
+    with Corpus.open(Store(tmp_path / "store"), "kb") as corpus:
+        (folder / "four.txt").write_text("A new room.\n")
+        corpus.update()
+        assert len(echo.seen) == 4 + 3
+
+
+@pytest.mark.parametrize(
+    ("given", "fault"),
+    [
+        ("echo", r": must be a mapping of generator, options, tokens and reach \(found 'echo'\)"),
+        ({}, r"\.generator: missing; add it"),
+        ({"generator": "echo", "tokens": 0}, r"\.tokens: input should be greater than or equal to 1 \(found 0\)"),
+        ({"generator": "echo", "size": 3}, r"\.size: unknown field; remove it or check its spelling"),
+        ({"generator": "extractive"}, r"\.generator: 'extractive' writes no text of its own; name a language model"),
+    ],
+)
+def test_faults_of_a_corpus_setting_are_one_line(tmp_path: Path, echo: Echo, given: object, fault: str) -> None:
+    from rag_lab.corpus.corpus import Corpus, corpora
+
+    with pytest.raises(RagLabError, match=rf"^corpus kb, setting context_prefix{fault}[^\n]*$"):
+        Corpus.create(Store(tmp_path), "kb", encoder="hash", context_prefix=given)
+    assert corpora(Store(tmp_path)) == []
