@@ -130,12 +130,12 @@ def print_chunks(
 
 
 def print_generations(rows: Iterable[GenerationRow], console: Console | None = None) -> None:
-    """The generations of a corpus, the newest last."""
+    """The generations of a corpus, the newest last; of one that is gone there is no snapshot any more."""
     target = console or stdout()
-    table = _table("generation", "state", "documents", "chunks", "activated", "encoder", "note")
+    table = _table("generation", "state", "documents", "chunks", "activated (UTC)", "encoder", "note", whole=5)
     for row in rows:
-        at = (row.activated_at or "")[:19].replace("T", " ")
-        state = row.state if row.snapshot or row.state in ("building", "failed") else f"{row.state}, gone"
+        at = (row.activated_at or "")[:16].replace("T", " ")
+        state = row.state if row.snapshot or row.state in ("building", "failed") else "gone"
         encoder = str(row.settings.get("encoder", ""))
         _row(table, row.number, state, count(row.documents), count(row.chunks), at, encoder, row.note)
     _print(target, table)
@@ -144,12 +144,12 @@ def print_generations(rows: Iterable[GenerationRow], console: Console | None = N
 def print_corpora(found: Mapping[str, GenerationRow | None], console: Console | None = None) -> None:
     """The corpora of a store."""
     target = console or stdout()
-    table = _table("corpus", "generation", "documents", "chunks", "activated")
+    table = _table("corpus", "generation", "documents", "chunks", "activated (UTC)")
     for name, row in found.items():
         if row is None:
             _row(table, name, "none yet", "", "", "")
         else:
-            at = (row.activated_at or "")[:19].replace("T", " ")
+            at = (row.activated_at or "")[:16].replace("T", " ")
             _row(table, name, row.number, count(row.documents), count(row.chunks), at)
     _print(target, table)
     _line(target, f"{len(found)} {'corpus' if len(found) == 1 else 'corpora'}", "dim")
@@ -293,10 +293,11 @@ def _facts(target: Console, facts: Mapping[str, str], indent: int = 0) -> None:
     _print(target, grid)
 
 
-def _table(*columns: str) -> Table:
+def _table(*columns: str, whole: int = 0) -> Table:
+    """A table without lines; cells of its first `whole` columns stay on one line."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for name in columns:
-        table.add_column(on_one_line(name), overflow="fold")
+    for number, name in enumerate(columns):
+        table.add_column(on_one_line(name), overflow="fold", no_wrap=number < whole)
     return table
 
 
