@@ -44,9 +44,10 @@ if TYPE_CHECKING:
 FOLDER = "corpora"
 CATALOGUE = "catalogue.sqlite"
 ANALYZERS = ("auto", "en", "zh", "multilingual", "none")
-BUILT_WITH = ("chunker", "encoder", "analyzer", "factories")
+BUILT_WITH = ("chunker", "context_prefix", "encoder", "analyzer", "factories")
 DEFAULTS: Mapping[str, Any] = {
     "chunker": {"name": "blocks"},
+    "context_prefix": None,
     "encoder": "auto",
     "analyzer": "auto",
     "factories": [FLAT],
@@ -108,10 +109,11 @@ class Corpus:
     def create(cls, store: Store, name: str, **settings: Any) -> Corpus:
         """A new, empty corpus.
 
-        Settings are `chunker` (name and sizes, as in an experiment file), `encoder` and `analyzer` (names, or "auto",
-        which is decided by the languages of the first documents; analyzer "none" builds no Lucene index), `factories`
-        (FAISS indexes), `keep` (how many generations stay readable) and `freshness` (targets, those of
-        `rag_lab.metrics.freshness`).
+        Settings are `chunker` (name and sizes, as in an experiment file), `context_prefix` (generator, options, tokens
+        and reach: a sentence that a language model writes for each chunk, `rag_lab.corpus.prefixing`), `encoder` and
+        `analyzer` (names, or "auto", which is decided by the languages of the first documents; analyzer "none" builds
+        no Lucene index), `factories` (FAISS indexes), `keep` (how many generations stay readable) and `freshness`
+        (targets, those of `rag_lab.metrics.freshness`).
         """
         _check_name(name)
         chosen = {**DEFAULTS, **{key: value for key, value in settings.items() if value is not None}}
@@ -129,6 +131,13 @@ class Corpus:
             )
         if chosen["encoder"] != "auto":
             _encoder(chosen["encoder"])
+        if chosen["context_prefix"] is not None:
+            from rag_lab.corpus.prefixing import ContextPrefix
+
+            place = f"corpus {name}, setting context_prefix"
+            prefix = ContextPrefix.read(chosen["context_prefix"], place)
+            prefix.writer(place)
+            chosen["context_prefix"] = prefix.model_dump()
         chosen["factories"] = list(chosen["factories"])
         path = store.path(FOLDER, name) / CATALOGUE
         if path.exists():
@@ -165,6 +174,11 @@ class Corpus:
     def kept(self) -> Store:
         """The store of kept parts; they belong to this corpus alone."""
         return Store(self.folder)
+
+    @property
+    def noting(self) -> Store:
+        """The store, with a note of all that is made in it: what no snapshot names in the end is removed."""
+        return _Noting(self.store.root, self.catalogue)
 
     @property
     def denials(self) -> DenyList:
@@ -565,7 +579,7 @@ class Corpus:
         The caller holds the right to publish.
         """
         catalogue = self.catalogue
-        number = catalogue.begin({name: catalogue.settings[name] for name in BUILT_WITH}, note)
+        number = catalogue.begin(self._chosen, note)
         try:
             self._check(snapshot, len(catalogue.live().keys() - set(removed)))
             with catalogue.transaction():
@@ -592,9 +606,9 @@ class Corpus:
         from rag_lab.corpus.publishing import publish
 
         uses: list[CacheUse] = []
-        chunker, encoder = _chunker(settings["chunker"]), _encoder(settings["encoder"])
+        chunker, encoder = self._prefixed(settings, progress), _encoder(settings["encoder"])
         snapshot = publish(
-            _Noting(self.store.root, self.catalogue),
+            self.noting,
             documents,
             chunker,
             token_encoder=encoder if chunker.counts_tokens else None,
@@ -621,9 +635,25 @@ class Corpus:
             )
         snapshot.verify()
 
+    @property
+    def _chosen(self) -> dict[str, Any]:
+        """The settings that a snapshot is built with, as they were chosen."""
+        stated = {**DEFAULTS, **self.catalogue.settings}
+        return {name: stated[name] for name in BUILT_WITH}
+
+    def _prefixed(self, settings: Mapping[str, Any], progress: bool) -> Chunker:
+        """The chunker, with generated sentences where they are asked for."""
+        chunker, given = _chunker(settings["chunker"]), settings["context_prefix"]
+        if given is None:
+            return chunker
+        from rag_lab.corpus.prefixing import ContextPrefix
+
+        place = f"corpus {self.name}, setting context_prefix"
+        return ContextPrefix.read(given, place).on(chunker, self.store, place, progress)
+
     def _settled(self, documents: Sequence[Document]) -> dict[str, Any]:
         """The settings to build with; "auto" is decided by the languages of the first documents and then stays."""
-        settings = {name: self.catalogue.settings[name] for name in BUILT_WITH}
+        settings = self._chosen
         languages = {document.language for document in documents} - {""}
         if settings["analyzer"] == "auto":
             settings["analyzer"] = next(iter(languages)) if languages in ({"en"}, {"zh"}) else "multilingual"

@@ -807,7 +807,7 @@ def test_corpora_by_name(tmp_path: Path, encoder: Counted) -> None:
     [
         ("../kb", {}, r"corpus '\.\./kb': not a name"),
         ("", {}, "corpus '': not a name"),
-        ("kb", {"sise": 1}, "corpus kb, setting sise: unknown; use chunker, encoder"),
+        ("kb", {"sise": 1}, "corpus kb, setting sise: unknown; use chunker, context_prefix, encoder"),
         ("kb", {"keep": 0}, "corpus kb, setting keep: 0 must be a whole number from 1"),
         ("kb", {"chunker": {"name": "knife"}}, "'knife' is unknown"),
         ("kb", {"analyzer": "fr"}, "corpus kb, setting analyzer: 'fr' is unknown; use one of auto, en"),
