@@ -102,12 +102,15 @@ def read_rules(folder: Path) -> Rules | None:
         text = path.read_text(encoding="utf-8-sig")
         refuse_repeated_keys(yaml.compose(text, Loader=yaml.SafeLoader), path)
         given = yaml.safe_load(text)
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+    except (OSError, ValueError, yaml.YAMLError) as error:  # ValueError: no UTF-8, or a day that no month has
         raise RagLabError(f"{path}: cannot be read ({error}); write it as YAML in UTF-8") from error
     if not isinstance(given, Mapping) or set(given) - {"zone", "rules"} or not isinstance(given.get("rules"), Mapping):
         raise RagLabError(f"{path}: needs 'rules', a mapping of patterns to fields, and may have 'zone'; nothing else")
     zone = str(given.get("zone") or "UTC")
-    time_zone(zone)
+    try:
+        time_zone(zone)
+    except RagLabError as error:
+        raise RagLabError(f"{path}, field {error}") from error
     named = {pattern: unicodedata.normalize("NFC", str(pattern)) for pattern in given["rules"]}
     rules = [(named[pattern], _rule(path, named[pattern], fields, zone)) for pattern, fields in given["rules"].items()]
     return Rules(folder, rules)

@@ -17,7 +17,7 @@ from rag_lab.corpus.corpus import Corpus
 from rag_lab.corpus.parsing import parse
 from rag_lab.corpus.parsing.parsed import ParseError
 from rag_lab.corpus.rights import admits, group_names
-from rag_lab.corpus.stated import Statement, narrowed
+from rag_lab.corpus.stated import Statement, narrowed, read_rules
 from rag_lab.store import Store
 
 PUBLIC = "{tenant: acme, public: true}"
@@ -193,3 +193,19 @@ def test_a_name_that_is_no_text_is_left_out_and_counted(
     with Corpus.create(Store(tmp_path / "store"), "kb", encoder="hash", analyzer="none") as corpus:
         report = corpus.add(tmp_path / "docs", tenant="acme", public=True)
     assert (report.added, report.skipped) == (["plain.txt"], {"files whose name is not UTF-8": 1})
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("zone: Mars/One\nrules: {}\n", r"rights\.yaml, field zone: 'Mars/One' is not a time zone"),
+        (
+            "rules:\n  '*': {tenant: acme, valid_from: 2026-02-30}\n",
+            r"rights\.yaml: cannot be read \(day is out of range for month\)",
+        ),
+    ],
+)
+def test_rules_that_cannot_be_meant_name_their_file(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "rights.yaml").write_text(text)
+    with pytest.raises(RagLabError, match=message):
+        read_rules(tmp_path)
