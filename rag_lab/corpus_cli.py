@@ -190,7 +190,8 @@ def chunks(
         rows = corpus.chunks(document, reader, _instant(time), generation)
         active = corpus.snapshot().documents.get(document)
         state = "living" if snapshot.documents.get(document) == active else "dead: replaced or removed since"
-        found = [snapshot.chunk(row) for row in rows]
+        with snapshot.reading() as denied:
+            found = [] if document in denied else [snapshot.chunk(row) for row in rows]
         note = "" if found else _why_none(corpus, document, reader, time, generation)
     print_chunks(found, document, [state] * len(found), note)
 

@@ -59,9 +59,10 @@ def _handed_out(work: Preparation, make: Callable[[Preparation], Results]) -> Re
     key = work.key
     kept = work.store.intact("results", key)
     results = Results.load(work.store.path("results", key)) if kept else make(work)
-    with DenyList(work.store).reading(work.corpus):
+    with DenyList(work.store).reading(work.corpus) as denials:
         if work.key != key:
             return None
+        results.provenance["denials"] = {"corpus": work.corpus, "epoch": denials.epoch}
         if not kept and not results.failures:
             work.store.publish(
                 "results", key, lambda at: {"results": results.save(at).name, "snapshots": results.snapshot.split(", ")}

@@ -202,12 +202,11 @@ class Preparation:
 
     @property
     def key(self) -> str:
-        """All that decides the results: equal keys have equal figures.
+        """All that decides the results: equal keys have equal figures. It changes when documents are denied.
 
-        It changes when documents are denied, and when a corpus gets another policy book.
+        The policy book is the one that was read when the run began: another one holds from the next request on.
         """
-        book = self.held.corpus.policies if self.held else self.book
-        return digest(self._settled, book.version, sorted(self.denied()))
+        return digest(self._settled, self.book.version, sorted(self.denied()))
 
     @cached_property
     def _settled(self) -> str:

@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from rag_lab.contracts import RagLabError
+from rag_lab.corpus.deny import DenyList
 from rag_lab.corpus.exports import note_export
 from rag_lab.definition import Experiment
 from rag_lab.experiment import run
@@ -21,22 +23,32 @@ from rag_lab.reports.terminal import print_summary
 from rag_lab.results import Results
 from rag_lab.store import Store, digest
 from rag_lab.terminal import print_written
+from rag_lab.variants.execute import ATTEMPTS
 
 
 def run_session(
     definition: Experiment, folder: Path, *, track: bool, report: bool, experiment_file: Path | None = None
 ) -> list[dict[str, Any]]:
-    """Run, write and print; return the failures."""
+    """Run, write and print; return the failures.
+
+    When documents are denied while results and report are written, these are made and written again without them.
+    """
     shown = sys.stderr.isatty()
-    results = run(definition, progress=shown)
-    if experiment_file is not None:
-        results.provenance["experiment_file"] = experiment_file.name
     note_export(Store.default(), folder)
-    results.save(folder)
-    written = {"results": str(folder / "results.json")}
-    if report:
-        paths = _write_report(results, folder, shown)
-        written |= {f"report ({name})": str(path) for name, path in paths.items()}
+    for _ in range(ATTEMPTS):
+        results = run(definition, progress=shown)
+        if experiment_file is not None:
+            results.provenance["experiment_file"] = experiment_file.name
+        results.save(folder)
+        written = {"results": str(folder / "results.json")}
+        if report:
+            paths = _write_report(results, folder, shown)
+            written |= {f"report ({name})": str(path) for name, path in paths.items()}
+        if _holds(results):
+            break
+        Store.default().remove("reports", _report_key(results))
+    else:
+        raise RagLabError(f"{folder}: documents are denied faster than results are written; delete it and run again")
     print_summary(results)
     if track:
         written["MLflow (rag-lab ui)"] = _track(results, folder, report, shown)
@@ -49,6 +61,16 @@ def _identity(results: Results) -> list[Any]:
     return [results.provenance["key"], results.provenance.get("experiment_file"), results.provenance["finished"]]
 
 
+def _holds(results: Results) -> bool:
+    """Whether nothing was denied since the results were handed out, so that what was written of them may stay."""
+    asked = results.provenance["denials"]
+    return bool(DenyList(Store.default()).epoch(asked["corpus"]) == asked["epoch"])
+
+
+def _report_key(results: Results) -> str:
+    return digest(_identity(results), code_digest())
+
+
 def _write_report(results: Results, folder: Path, shown: bool) -> dict[str, Path]:
     """Make the report, or copy the one that was made of these results before."""
     from rag_lab import reports
@@ -59,7 +81,7 @@ def _write_report(results: Results, folder: Path, shown: bool) -> dict[str, Path
             reports.write(results, at)
         return {"snapshots": results.snapshot.split(", ")}
 
-    kept = Store.default().publish("reports", digest(_identity(results), code_digest()), make)
+    kept = Store.default().publish("reports", _report_key(results), make)
     (folder / "figures").mkdir(parents=True, exist_ok=True)
     for file in sorted((kept / "figures").glob("*")):  # results without a figure to draw have no such folder
         shutil.copyfile(file, folder / "figures" / file.name)

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 import rag_lab
+from rag_lab import reports, session
 from rag_lab.contracts import RagLabError
 from rag_lab.corpus.deny import DenyList
+from rag_lab.definition import Experiment
 from rag_lab.experiment import ATTEMPTS
 from rag_lab.results import Results
 from rag_lab.scoring import Scorer
@@ -182,3 +185,62 @@ def test_policies_and_sections_of_a_dataset_decide_who_reads(folder: Path, store
     (folder / "policies.yaml").write_text("policies: [{id: p, groups: r}]")
     with pytest.raises(RagLabError, match=r"policies\.yaml, field policies\[1\]\.groups: 'r' is not a list of names"):
         read()
+
+
+def everything_below(folder: Path) -> str:
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    tables = [pd.read_parquet(path).to_json() for path in files if path.suffix == ".parquet"]
+    return " ".join([*tables, *(path.read_bytes().decode("utf-8", "replace") for path in files)])
+
+
+def test_what_is_written_of_a_run_holds_nothing_that_was_denied_while_it_was_written(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAG_LAB_HOME", str(tmp_path / "store"))
+    store, given, write = Store.default(), session.run, Results.save
+
+    def report(results: Results, at: Path) -> None:
+        for name in reports.FORMATS:
+            (at / f"report.{name}").write_text(results.outcomes.to_json())
+
+    def save(results: Results, at: Path) -> Path:
+        saved = write(results, at)
+        if at == tmp_path / "out" and "green" in everything_below(at):
+            DenyList(store).deny("rooms", ["kitchens"], "leaked", by="test")
+        return saved
+
+    monkeypatch.setattr(session, "run", lambda definition, progress: given(definition, store=store, progress=False))
+    monkeypatch.setattr("rag_lab.reports.write", report)
+    monkeypatch.setattr(Results, "save", save)
+    definition = Experiment.read(
+        {
+            "dataset": str(folder),
+            "variants": ["bm25"],
+            "generator": {"name": "extractive", "calibration": 0, "options": {"threshold": 0.0}},
+            "statistics": {"resamples": 100, "permutations": 100},
+        }
+    )
+    assert session.run_session(definition, tmp_path / "out", track=False, report=True) == []
+    written = everything_below(tmp_path / "out")
+    assert "painted white" in written
+    assert "kitchens is painted" not in written
+    assert len(store.entries("reports")) == 1
+    assert "kitchens is painted" not in everything_below(store.path("reports", store.entries("reports")[0]))
+
+
+def test_denials_without_end_stop_what_is_written(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAG_LAB_HOME", str(tmp_path / "store"))
+    rooms, write, given = iter(COLOURS), Results.save, session.run
+
+    def save(results: Results, at: Path) -> Path:
+        if at == tmp_path / "out":
+            DenyList(Store.default()).deny("rooms", [next(rooms)], "leaked", by="test")
+        return write(results, at)
+
+    monkeypatch.setattr(session, "run", lambda definition, progress: given(definition, progress=False))
+    monkeypatch.setattr(Results, "save", save)
+    definition = Experiment.read({"dataset": str(folder), "variants": ["bm25"], "generator": {"name": "none"}})
+    with pytest.raises(RagLabError, match="denied faster than results are written; delete it and run again"):
+        session.run_session(definition, tmp_path / "out", track=False, report=False)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rag_lab.contracts import BoolArray, Principal, Question, RagLabError, Ranking, Request
+from rag_lab.corpus.rights import Scopes
 from rag_lab.corpus.snapshot import Snapshot
 from rag_lab.metrics.ranking import check_overlap, ranked_documents, score_rankings
 from rag_lab.metrics.scores import Scores
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 METRICS = ("nDCG@10", "Recall@100")
 DEPTH = 1000
+ATTEMPTS = 3
 MARGIN = 0.01
 ENOUGH = 100
 
@@ -151,12 +153,22 @@ def _scores(
 def _dense(
     corpus: Corpus, snapshot: Snapshot, encoder: str, questions: Sequence[Question], requests: Sequence[Request]
 ) -> Ranking:
-    """The best chunks of the questions' own scopes; one search for all that share a scope."""
+    """The best chunks of the questions' own scopes, without what was denied while they were searched for."""
+    for _ in range(ATTEMPTS):
+        scopes = corpus.scopes(snapshot, requests)
+        ranking = scopes.check(_search(snapshot, encoder, questions, scopes))
+        with snapshot.reading() as denied:
+            if denied <= scopes.denied:
+                return ranking
+    raise RagLabError(f"corpus {corpus.name}: documents are denied faster than models are compared; migrate again")
+
+
+def _search(snapshot: Snapshot, encoder: str, questions: Sequence[Question], scopes: Scopes) -> Ranking:
+    """One search for all questions that share a scope."""
     from rag_lab.retrieval import encoders
 
     factory = snapshot.facts["factories"][0]
     vectors = embed_queries(encoders.load_encoder(encoder), [question.text for question in questions])
-    scopes = corpus.scopes(snapshot, requests)
     index = snapshot.dense(factory)
     queries, rows, values = [], [], []
     for number, scope in enumerate(scopes.scopes):

@@ -29,7 +29,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rag_lab.contracts import GLOBAL_TENANT, Acl, Block, BlockKind, BoolArray, Document, IntArray, Request, Span
+from rag_lab.contracts import (
+    GLOBAL_TENANT,
+    Acl,
+    Block,
+    BlockKind,
+    BoolArray,
+    Document,
+    IntArray,
+    RagLabError,
+    Ranking,
+    Request,
+    Span,
+)
 from rag_lab.corpus.markdown import heading_words, markdown_blocks
 from rag_lab.store import digest
 
@@ -141,6 +153,17 @@ class Scopes:
     def rows(self, request: int) -> BoolArray:
         """Permitted rows of one request, ``[n_chunks]``."""
         return self.scopes[int(self.of[request])].rows
+
+    def check(self, ranking: Ranking) -> Ranking:
+        """The ranking, if every request has only rows of its scope: a row outside is an error, never a result."""
+        for number, scope in enumerate(self.scopes):
+            if not scope.whole:
+                mine = np.isin(ranking.query, self.members(number))
+                if not scope.rows[ranking.chunk[mine]].all():
+                    raise RagLabError(
+                        f"{ranking.channel}: the index returned chunks outside the caller's scope; nothing was kept"
+                    )
+        return ranking
 
     def members(self, scope: int) -> IntArray:
         """Positions of the requests that have this scope, ascending."""

@@ -27,7 +27,7 @@ from rag_lab.contracts import (
     Ranking,
     Source,
 )
-from rag_lab.variants.stage import Batch, Output, State, check_scope
+from rag_lab.variants.stage import Batch, Output, State
 
 STAGE = "hand-out"
 CAUSE = "evidence was denied to everybody while the question was being answered; ask it again"
@@ -37,12 +37,12 @@ def check_output(stage: str, batch: Batch, output: Output) -> Output:
     """The output, if all that it is made from lies in the scope of its request. Anything else is an error."""
     payload: Ranking | tuple[Context | Completion, ...] = output.payload
     if isinstance(payload, Ranking):
-        check_scope(batch, payload)
+        batch.scopes.check(payload)
     elif not all(_within(batch, i, item) for i, item in enumerate(payload)):
         raise RagLabError(f"{stage}: its output holds text outside the caller's scope; nothing was kept")
     if "exact_query" in output.facts:
         query, chunk, score = (output.facts[f"exact_{name}"] for name in ("query", "chunk", "score"))
-        check_scope(batch, Ranking.from_scores(stage, batch.size, query, chunk, score))
+        batch.scopes.check(Ranking.from_scores(stage, batch.size, query, chunk, score))
     return output
 
 

@@ -15,7 +15,7 @@ from rag_lab.corpus.chunk_table import ChunkTable
 from rag_lab.corpus.rights import Scope
 from rag_lab.retrieval.dense import DenseIndex
 from rag_lab.retrieval.encoders import Embeddings
-from rag_lab.variants.stage import LARGEST, Batch, Output, Plan, Stage, State, Step, check_scope, register
+from rag_lab.variants.stage import LARGEST, Batch, Output, Plan, Stage, State, Step, register
 
 NEIGHBOURS = 10
 
@@ -72,7 +72,7 @@ class Bm25(Channel):
             only=[lists[of][0] for of in scopes.of],
             without=[lists[of][1] for of in scopes.of],
         )
-        return Output(check_scope(batch, found.ranking(self.name)), found.ms)
+        return Output(batch.scopes.check(found.ranking(self.name)), found.ms)
 
 
 def _documents(scopes: Sequence[Scope], table: ChunkTable) -> list[tuple[list[str] | None, list[str] | None]]:
@@ -134,7 +134,7 @@ class Dense(Channel):
             parts.append((members[found.query], found.chunk, found.score))
         query, row, score = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
         ranking = Ranking.from_scores(self.name, batch.size, query, row, score)
-        return check_scope(batch, ranking.top(depth)), ms
+        return batch.scopes.check(ranking.top(depth)), ms
 
     def apply(self, state: State, plan: Plan, output: Output, key: str) -> None:
         """Book the candidates, and keep the exact neighbours where the index is approximate."""
@@ -161,4 +161,4 @@ class Gold(Channel):
         query = np.repeat(np.arange(batch.size), [len(r) for r in rows])
         row = np.concatenate(rows) if rows else np.zeros(0, dtype=np.int32)
         ranking = Ranking.from_scores(self.name, batch.size, query, row, np.ones(len(row)))
-        return Output(check_scope(batch, ranking), np.zeros(batch.size))
+        return Output(batch.scopes.check(ranking), np.zeros(batch.size))

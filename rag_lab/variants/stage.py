@@ -237,16 +237,3 @@ def register(stage: AnyStage) -> AnyStage:
         raise RagLabError(f"stage '{stage.name}' is registered twice")
     STAGES[stage.name] = stage
     return stage
-
-
-def check_scope(batch: Batch, ranking: Ranking) -> Ranking:
-    """The second check: an index that returns a row outside its request's scope is an error, never a result."""
-    for scope_index, scope in enumerate(batch.scopes.scopes):
-        if scope.whole:
-            continue
-        mine = np.isin(ranking.query, batch.scopes.members(scope_index))
-        if not scope.rows[ranking.chunk[mine]].all():
-            raise RagLabError(
-                f"{ranking.channel}: the index returned chunks outside the caller's scope; nothing was kept"
-            )
-    return ranking

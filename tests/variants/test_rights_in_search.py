@@ -20,7 +20,6 @@ from rag_lab.retrieval.encoders import Embeddings
 from rag_lab.store import Store
 from rag_lab.variants import load_variant
 from rag_lab.variants.execute import Memory, run_variant
-from rag_lab.variants.stage import check_scope
 
 WORDS = ["pump", "valve", "sensor", "lamp", "wheel", "axle", "brake", "cable"]
 VARIANTS = {
@@ -100,7 +99,7 @@ def test_an_index_that_forgets_the_filter_is_stopped(house, ask, store) -> None:
     batch = house.batch([ask()], store)
     leaking = Ranking.from_scores("leaky", 1, [0] * 60, list(range(60)), np.ones(60))
     with pytest.raises(RagLabError, match="leaky: the index returned chunks outside the caller's scope"):
-        check_scope(batch, leaking)
+        batch.scopes.check(leaking)
 
 
 def test_a_caller_who_may_read_nothing_gets_an_abstention_that_says_so(house, ask, store) -> None:
