@@ -16,13 +16,14 @@ from importlib.metadata import version as version_of
 from typing import Any
 
 from rag_lab.contracts import BlockKind
-from rag_lab.corpus.parsing.blocks import Cell, Draft, Run, write
+from rag_lab.corpus.parsing.blocks import Draft, write
 from rag_lab.corpus.parsing.docx_styles import Numbering, Styles, W, is_on
 from rag_lab.corpus.parsing.layer import clean
 from rag_lab.corpus.parsing.office import Package
 from rag_lab.corpus.parsing.parsed import Parsed, ParseError
+from rag_lab.corpus.parsing.table_rows import Cell, Run
 
-VERSION = "docx-1"
+VERSION = "docx-2"
 
 _MATH = "{http://schemas.openxmlformats.org/officeDocument/2006/math}t"
 _SPACE = "{http://www.w3.org/XML/1998/namespace}space"

@@ -22,10 +22,11 @@ from dataclasses import dataclass, field
 from rag_lab.contracts import BlockKind
 from rag_lab.corpus.parsing.decoding import declared_in, decode
 from rag_lab.corpus.parsing.html_elements import BLOCKS, HIDING, Close, Element, Open, Text, Walk
-from rag_lab.corpus.parsing.html_tables import Cell, Table
+from rag_lab.corpus.parsing.html_tables import PageCell, Table
 from rag_lab.corpus.parsing.language import normal
 from rag_lab.corpus.parsing.layer import LayerBuilder, clean
 from rag_lab.corpus.parsing.parsed import Parsed
+from rag_lab.corpus.parsing.table_rows import TableWriter
 
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _LISTS = frozenset({"ul", "ol", "menu", "dir", "dl"})
@@ -50,7 +51,7 @@ _META_NAMES = frozenset(
 )
 
 
-VERSION = "html-1"
+VERSION = "html-2"
 
 
 def version() -> str:
@@ -135,6 +136,7 @@ class Page:
         self._pre = 0
         self._fresh_pre = False
         self._table: Table | None = None
+        self._table_writer = TableWriter(self.builder)
         self._tables: list[bool] = []
         self._titled = False
 
@@ -418,7 +420,7 @@ class Page:
         if self.builder.position:
             self.builder.insert(self._gap or "\n\n")
         start = self.builder.position
-        lead = table.write(self.builder)
+        lead = table.write(self._table_writer)
         self.builder.block(BlockKind.TABLE, start, section_path=self._section, lead=lead)
         self._gap = "\n\n"
 
@@ -434,9 +436,9 @@ class Page:
         for cell in table.cells():
             self._write_cell(cell)
 
-    def _write_cell(self, cell: Cell) -> None:
+    def _write_cell(self, cell: PageCell) -> None:
         self._boundary()
-        for start, end, value in cell.pieces:
+        for start, end, value in cell.runs:
             self._text(start, end, value)
         self._boundary()
 

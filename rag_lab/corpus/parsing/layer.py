@@ -89,9 +89,9 @@ class LayerBuilder:
         self._add(text, start, False, collapse)
         self._end = max(self._end, end)
 
-    def insert(self, text: str) -> None:
-        """Add a separator that the original does not have; its place is that of what follows."""
-        self._add(text, -1, False, False)
+    def insert(self, text: str, *, collapse: bool = False) -> None:
+        """Add what the original does not have, such as a separator; its place is that of what follows."""
+        self._add(text, -1, False, collapse)
 
     def block(
         self,

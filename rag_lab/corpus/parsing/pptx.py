@@ -16,12 +16,13 @@ from importlib.metadata import version as version_of
 from typing import Any
 
 from rag_lab.contracts import BlockKind
-from rag_lab.corpus.parsing.blocks import Cell, Draft, Run, write
+from rag_lab.corpus.parsing.blocks import Draft, write
 from rag_lab.corpus.parsing.layer import clean
 from rag_lab.corpus.parsing.office import Package
 from rag_lab.corpus.parsing.parsed import Parsed, ParseError
+from rag_lab.corpus.parsing.table_rows import Cell, Run
 
-VERSION = "pptx-1"
+VERSION = "pptx-2"
 
 NOTES = "Notes"
 

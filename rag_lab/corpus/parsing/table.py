@@ -1,4 +1,4 @@
-"""Tables of separated values: CSV and TSV. A row is one line "| a | b |", the header row the lead of the table.
+"""Tables of separated values: CSV and TSV. The header row is the lead of the table.
 
 The separator is the one that gives most rows the same number of cells. Quoted cells may hold separators and line
 breaks. A quote that is never closed is an ordinary character, so that it does not swallow the rest of the file.
@@ -14,13 +14,15 @@ from functools import cache
 from pathlib import PurePath
 from typing import TypeAlias
 
-from rag_lab.contracts import BlockKind, Span
+from rag_lab.contracts import BlockKind
 from rag_lab.corpus.parsing.decoding import VERSION as DECODING_VERSION
 from rag_lab.corpus.parsing.decoding import decode
 from rag_lab.corpus.parsing.layer import LayerBuilder
 from rag_lab.corpus.parsing.parsed import Parsed, ParseError
+from rag_lab.corpus.parsing.table_rows import Cell as WrittenCell
+from rag_lab.corpus.parsing.table_rows import Run, TableWriter
 
-VERSION = "table-1"
+VERSION = "table-2"
 
 MOST_CELLS = 5_000_000
 _SEPARATORS = (",", "\t", ";", "|")
@@ -29,7 +31,6 @@ _SAMPLE_ROWS = 100
 _LONGEST_NAME = 80
 _MOST_NOTED = 10
 _NUMBER = re.compile(r"[-+(]?[\d.,\s]*\d[\d.,\s]*[%€$£¥)]?|\d{4}-\d\d-\d\d.*|\d{1,2}[./]\d{1,2}[./]\d{2,4}")
-_UNEVEN = re.compile(r"\s\s|[^\S ]|\s\Z")
 _CHOSEN = re.compile(r"sep=(.)\r?(?:\n|\Z)")
 
 Cell: TypeAlias = tuple[int, int, bool]
@@ -68,7 +69,7 @@ def parse(data: bytes, name: str, keep_hidden: bool) -> Parsed:  # noqa: ARG001 
     header = bool(rows) and _is_header(text, rows)
     if rows and not header:
         notes.append("no header row")
-    lead = _write(builder, rows, header)
+    lead = TableWriter(builder).write(([_written(text, cell) for cell in row.cells] for row in rows), int(header))
     builder.block(BlockKind.TABLE, 0, lead=lead)
     layer = builder.build()
     return Parsed(layer.text, layer.blocks, text, layer.offsets, version(), notes=tuple(notes))
@@ -154,30 +155,11 @@ def _ragged(rows: list[Row]) -> list[str]:
     return [f"rows without {wanted} cells: {listed}{more}"]
 
 
-def _write(builder: LayerBuilder, rows: list[Row], header: bool) -> Span | None:
-    text = builder.original
-    lead = None
-    for i, row in enumerate(rows):
-        builder.insert("\n| " if i else "| ")
-        for j, (start, end, quoted) in enumerate(row.cells):
-            if j:
-                builder.insert(" | ")
-            if quoted and '"' in text[start:end]:
-                _write_quoted(builder, start, end)
-            else:
-                uneven = text[start : start + 1].isspace() or _UNEVEN.search(text, start, end) is not None
-                builder.take(start, end, collapse=uneven)
-        builder.insert(" |")
-        if i == 0 and header:
-            lead = (0, builder.position)
-    return lead
-
-
-def _write_quoted(builder: LayerBuilder, start: int, end: int) -> None:
-    """A quoted cell in which two quotes stand for one."""
-    at = start
-    for match in re.compile('""').finditer(builder.original, start, end):
-        builder.take(at, match.start(), collapse=True)
-        builder.put('"', *match.span())
-        at = match.end()
-    builder.take(at, end, collapse=True)
+def _written(text: str, cell: Cell) -> WrittenCell:
+    """A cell as it is written; in a quoted one, two quotes stand for one."""
+    at, end, quoted = cell
+    runs: list[Run] = []
+    while quoted and (quotes := text.find('""', at, end)) >= 0:
+        runs += ((at, quotes, None), (quotes, quotes + 2, '"'))
+        at = quotes + 2
+    return WrittenCell([*runs, (at, end, None)])

@@ -416,7 +416,7 @@ def test_table_without_rulings() -> None:
 def test_ruled_table_with_merged_cells() -> None:
     parsed = read_file("pdf_libreoffice_leave.pdf")
     assert texts(parsed, BlockKind.TABLE) == [
-        "| Grade | Days | Remark |\n| A | 25 | from the first day |\n| B | by agreement | |"
+        "| Grade | Days | Remark |\n| A | 25 | from the first day |\n| B | by agreement |  |"
     ]
     assert texts(parsed, BlockKind.LIST) == [
         "- the form\n  - signed\n- a calendar",

@@ -43,7 +43,7 @@ def test_sqlite_csv() -> None:
         "| item | note | price | ordered |\n"
         '| Lamp, brass | with a "soft" light | 12.5 | 2024-01-05 |\n'
         "| Rope | two lines: twenty metres | 3.1 | 2024-02-11 |\n"
-        "| Oil | lamp oil |  | 4.0 | 2024-02-12 |"
+        "| Oil \\| lamp oil |  | 4.0 | 2024-02-12 |"
     )
     assert lead(parsed) == "| item | note | price | ordered |"
     assert [(block.kind, block.span) for block in parsed.blocks] == [(BlockKind.TABLE, (0, len(parsed.text)))]

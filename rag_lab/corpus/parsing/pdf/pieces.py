@@ -14,9 +14,7 @@ import numpy.typing as npt
 from rag_lab.contracts import BoolArray
 from rag_lab.corpus.parsing.pdf.bidi import is_right_to_left, reading_order
 from rag_lab.corpus.parsing.pdf.glyphs import Glyphs
-
-Run = tuple[int, int, str | None]
-"""A stretch of the page's text; where the last part is given it is written instead."""
+from rag_lab.corpus.parsing.table_rows import Run
 
 WIDEST_SPACE = 1.0
 """In font sizes: a wider gap between two characters ends a piece."""

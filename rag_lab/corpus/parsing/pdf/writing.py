@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from rag_lab.contracts import BlockKind, Span
+from rag_lab.contracts import BlockKind
 from rag_lab.corpus.parsing.layer import Layer, LayerBuilder
 from rag_lab.corpus.parsing.pdf.pages import Page
-from rag_lab.corpus.parsing.pdf.pieces import Line, Run
+from rag_lab.corpus.parsing.pdf.pieces import Line
 from rag_lab.corpus.parsing.pdf.structure import BULLETS, Draft, Hyphens, joined
+from rag_lab.corpus.parsing.table_rows import Cell, Run, TableWriter, write_runs
 
 _LIGATURES = {
     **{0xFB00: "ff", 0xFB01: "fi", 0xFB02: "fl", 0xFB03: "ffi", 0xFB04: "ffl", 0xFB05: "st", 0xFB06: "st"},
@@ -30,6 +31,7 @@ class Writer:
 
     def __init__(self, original: str, pages: Sequence[Page], hyphens: Hyphens) -> None:
         self._builder = LayerBuilder(original)
+        self._tables = TableWriter(self._builder)
         self._bases = {page.number: page.base for page in pages}
         self._hyphens = hyphens
         self._headings: list[tuple[int, str]] = []
@@ -40,11 +42,14 @@ class Writer:
             if self._builder.position:
                 self._builder.insert("\n\n")
             start = self._builder.position
-            lead = self._write_table(draft) if draft.kind is BlockKind.TABLE else None
-            if draft.kind is BlockKind.LIST:
+            lead = None
+            if draft.kind is BlockKind.TABLE:
+                rows = ([self._cell(draft.page, cell) for cell in row] for row in draft.cells)
+                lead = self._tables.write(rows, headers=1)
+            elif draft.kind is BlockKind.LIST:
                 self._write_list(draft)
-            elif lead is None:
-                self._write_lines(draft.lines)
+            else:
+                write_runs(self._builder, self._runs(draft.lines))
             if draft.kind is BlockKind.HEADING:
                 self._enter(draft.level, self._builder.clean(start))
             self._builder.block(
@@ -70,7 +75,8 @@ class Writer:
             page, line = draft.lines[start]
             if line.text[0] in BULLETS:
                 line = self._with_dash(page, line)
-            self._write_lines([(page, line), *draft.lines[start + 1 : bounds[i + 1]]])
+            lines = [(page, line), *draft.lines[start + 1 : bounds[i + 1]]]
+            write_runs(self._builder, self._runs(lines))
 
     def _with_dash(self, page: int, line: Line) -> Line:
         """The line with a dash in place of its bullet."""
@@ -80,48 +86,35 @@ class Writer:
         rest: tuple[Run, ...] = ((start + 1, end, None),) if end > start + 1 else ()
         return replace(line, runs=((start, start + 1, "-"), *rest, *line.runs[1:]))
 
-    def _write_table(self, draft: Draft) -> Span:
-        lead = (0, 0)
-        for i, row in enumerate(draft.cells):
-            if i:
-                self._builder.insert("\n")
-            start = self._builder.position
-            for cell in row:
-                self._builder.insert("| ")
-                self._write_lines([(draft.page, line) for line in cell])
-                self._builder.insert(" " if cell else "")
-            self._builder.insert("|")
-            if i == 0:
-                lead = (start, self._builder.position)
-        return lead
+    def _cell(self, page: int, lines: Sequence[Line]) -> Cell:
+        return Cell(list(self._runs([(page, line) for line in lines])))
 
-    def _write_lines(self, lines: Sequence[tuple[int, Line]]) -> None:
+    def _runs(self, lines: Sequence[tuple[int, Line]]) -> Iterator[Run]:
+        """Runs of the original for lines that are one text."""
         for page, line, before, soft in joined(lines, self._hyphens):
-            self._builder.insert(before)
-            self._write_line(self._bases[page], line, soft)
+            base = self._bases[page]
+            if before:
+                at = base + line.runs[0][0]
+                yield at, at, before
+            runs = list(line.runs)
+            if soft:
+                start, end, _ = runs.pop()
+                runs += [(start, end - 1, None)] if end - start > 1 else []
+            for start, end, put in runs:
+                if put is not None:
+                    yield base + start, base + end, put
+                else:
+                    yield from self._plain(base + start, base + end)
 
-    def _write_line(self, base: int, line: Line, soft: bool) -> None:
-        runs = list(line.runs)
-        if soft:
-            start, end, _ = runs.pop()
-            runs += [(start, end - 1, None)] if end - start > 1 else []
-        for start, end, put in runs:
-            if put is not None:
-                self._builder.put(put, base + start, base + end)
-            else:
-                self._take(base + start, base + end)
-
-    def _take(self, start: int, end: int) -> None:
+    def _plain(self, start: int, end: int) -> Iterator[Run]:
         """A stretch of the original: line ends inside are spaces, ligatures are letters."""
         text = self._builder.original[start:end]
-        if text.isascii() and "\n" not in text and "\r" not in text:
-            self._builder.take(start, end)
-            return
         at = start
-        for i, character in enumerate(text, start):
-            put = _LIGATURES.get(ord(character)) or (" " if character in "\r\n" else None)
-            if put is not None:
-                self._builder.take(at, i)
-                self._builder.put(put, i, i + 1)
-                at = i + 1
-        self._builder.take(at, end)
+        if not text.isascii() or "\n" in text or "\r" in text:
+            for i, character in enumerate(text, start):
+                put = _LIGATURES.get(ord(character)) or (" " if character in "\r\n" else None)
+                if put is not None:
+                    yield at, i, None
+                    yield i, i + 1, put
+                    at = i + 1
+        yield at, end, None
