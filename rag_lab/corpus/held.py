@@ -101,6 +101,7 @@ class Held:
             "generation": self.row.number,
             "active": active is not None and active.number == self.row.number,
             "activated": self.row.activated_at,
+            "documents": self.row.documents,
             "index_age_s": age,
             "denied": len(self.snapshot.denied()),
             "policies": corpus.policies.version,

@@ -42,15 +42,15 @@ def question_of(results: Results, selection: Selection) -> str:
 
 def question_section(results: Results, selection: Selection) -> Section:
     """The question, and the questions it was put to."""
-    dataset = results.dataset
+    dataset, corpus = results.dataset, results.provenance.get("corpus")
     facts = [
         ("Dataset", _dataset_name(dataset)),
-        ("Size", _size(dataset)),
+        ("Size", _size(dataset, corpus)),
         (
             "Groups",
             texts([f"{name} {size:,}" for name, size in dict(dataset.get("groups", {})).items() if name != "all"]),
         ),
-        ("Rights", _RIGHTS.get(str(dataset.get("rights")), DASH)),
+        ("Rights", f"those of corpus {corpus['name']}, applied before ranking" if corpus else _rights(dataset)),
         ("Compared with", f"{selection.baseline} (baseline)"),
         ("Primary metric", selection.primary),
     ]
@@ -67,9 +67,19 @@ _RIGHTS = {
 }
 
 
-def _size(dataset: Mapping[str, Any]) -> str:
+def _rights(dataset: Mapping[str, Any]) -> str:
+    return _RIGHTS.get(str(dataset.get("rights")), DASH)
+
+
+def _size(dataset: Mapping[str, Any], corpus: Mapping[str, Any] | None) -> str:
+    """How much was searched and asked: on a corpus, the dataset's own documents are not searched."""
     languages = [str(name) for name in dataset.get("languages", [])]
-    size = f"{count(dataset.get('documents'))} documents, {count(dataset.get('queries'))} questions"
+    held = (
+        f"{count(corpus['documents'])} documents of the corpus"
+        if corpus
+        else f"{count(dataset.get('documents'))} documents"
+    )
+    size = f"{held}, {count(dataset.get('queries'))} questions"
     return size + (f", in {listed(languages)}" if languages else "")
 
 

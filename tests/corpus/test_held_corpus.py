@@ -14,6 +14,8 @@ from rag_lab.contracts import RagLabError
 from rag_lab.corpus.corpus import Corpus
 from rag_lab.definition import Experiment
 from rag_lab.reports.corpus import corpus_section
+from rag_lab.reports.reproducing import question_section
+from rag_lab.reports.selection import select
 from rag_lab.store import Store
 
 SHORT = {
@@ -57,6 +59,9 @@ def test_the_active_generation_is_searched_and_named_in_the_results(corpus: Corp
         ("revocations at once",),
     ]
     assert section.blocks[2].rows[0][0].lines == ("added until searchable (first load)",)
+    asked = dict(question_section(results, select(results)).blocks[1].items)
+    assert asked["Rights"] == "those of corpus kb, applied before ranking"
+    assert asked["Size"].startswith(f"{corpus.status(drift=False).documents} documents of the corpus, ")
     assert corpus_section(run(corpus, corpus=None)) == ()
 
 
