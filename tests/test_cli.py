@@ -100,6 +100,7 @@ BAD_FILES: dict[str, tuple[str | bytes, tuple[str, ...]]] = {
     "not yaml": ("dataset: handbook\nvariants: [bm25\n", ("line 3", "not YAML")),
     "tab": ("dataset: handbook\n\tseed: 1\n", ("line 2", "not YAML")),
     "binary": (b"\x89PNG\r\n\x1a\n\x00\x00", ("cannot be read",)),
+    "no such day": ("dataset: handbook\ntime: 2026-02-30\n", ("not YAML", "day is out of range")),
     "control characters": (b"dataset: \x00\x01\n", ("not YAML",)),
     "tag": ("dataset: !!python/object:os.system x\n", ("not YAML", "line 1")),
     "unknown field": (GOOD + "varients: [bm25]\n", ("varients", "unknown field", "remove it")),
