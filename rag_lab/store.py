@@ -38,20 +38,34 @@ def file_digest(path: Path) -> str:
 
 
 def write_atomically(path: Path, data: bytes | str) -> None:
-    """Write a file so that readers see the old content or the new one, never a part."""
+    """Write a file so that readers see the old content or the new one, never a part.
+
+    When the call returns it is on the disk. Its time of change is later than that of the file it replaces, however
+    coarse the clock, so that a reader who compares times misses no change.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    with _temporary(path.parent, folder=False) as made:
+    before = _changed_ns(path)
+    with temporary(path.parent, folder=False) as made:
         with made.open("wb") as file:
             file.write(data.encode() if isinstance(data, str) else data)
             file.flush()
             os.fsync(file.fileno())
+        if made.stat().st_mtime_ns <= before:
+            os.utime(made, ns=(before + 1, before + 1))
         made.chmod(0o644)
         made.replace(path)
-        _flush(path.parent)
+        flush(path.parent)
+
+
+def _changed_ns(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns
+    except FileNotFoundError:
+        return 0
 
 
 @contextmanager
-def _temporary(parent: Path, folder: bool = True) -> Iterator[Path]:
+def temporary(parent: Path, folder: bool = True) -> Iterator[Path]:
     """A new empty file or folder whose lock is held until the end, and which is then deleted if it is still there."""
     while True:
         if folder:
@@ -83,7 +97,7 @@ def _delete(path: Path) -> None:
             path.unlink()
 
 
-def _flush(path: Path) -> None:
+def flush(path: Path) -> None:
     """Have the disk keep a file's bytes, or the names in a folder."""
     handle = os.open(path, os.O_RDONLY)
     try:
@@ -94,8 +108,8 @@ def _flush(path: Path) -> None:
 
 def _flush_tree(folder: Path) -> None:
     for path in folder.rglob("*"):
-        _flush(path)
-    _flush(folder)
+        flush(path)
+    flush(folder)
 
 
 def home() -> Path:
@@ -133,7 +147,7 @@ class Store:
             return target
         target.parent.mkdir(parents=True, exist_ok=True)
         sweep(target.parent)
-        with _temporary(target.parent) as folder:
+        with temporary(target.parent) as folder:
             facts = dict(build(folder) or {})
             files = {
                 str(path.relative_to(folder)): {"bytes": path.stat().st_size, "sha256": file_digest(path)}
@@ -158,15 +172,15 @@ class Store:
         if not target.is_dir():
             return False
         sweep(target.parent)
-        with _temporary(target.parent) as grave:
+        with temporary(target.parent) as grave:
             try:
                 target.rename(grave / "removed")
             except FileNotFoundError:
                 return False
-            _flush(target.parent)
+            flush(target.parent)
         if grave.exists():
             raise RagLabError(f"{grave}: could not be deleted; delete it by hand")
-        _flush(target.parent)
+        flush(target.parent)
         return True
 
     def entries(self, kind: str) -> list[str]:
@@ -196,11 +210,11 @@ class Store:
         """Rename a built folder into place; a damaged entry makes way, a sound one of another writer stays."""
         target = self.path(kind, key)
         if target.exists() and not self.intact(kind, key):
-            with _temporary(target.parent) as grave, suppress(FileNotFoundError):
+            with temporary(target.parent) as grave, suppress(FileNotFoundError):
                 target.rename(grave / "damaged")
         try:
             folder.rename(target)
-            _flush(target.parent)
+            flush(target.parent)
         except OSError:
             if not self.intact(kind, key):
                 raise

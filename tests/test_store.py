@@ -68,6 +68,15 @@ def test_an_atomic_write_replaces_or_keeps(tmp_path: Path) -> None:
     assert [p.name for p in path.parent.iterdir()] == ["file"]
 
 
+def test_an_atomic_write_is_later_than_the_file_before(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    write_atomically(path, "one")
+    ahead = time.time_ns() + 10**12
+    os.utime(path, ns=(ahead, ahead))
+    write_atomically(path, "two")
+    assert path.stat().st_mtime_ns == ahead + 1
+
+
 def publish_again_and_again(root: str) -> None:
     """Entries of three files each, and small files beside them, until killed."""
     store = Store(Path(root))

@@ -4,8 +4,8 @@ A snapshot is immutable, so what must vanish at once is denied beside it, and pu
 store has one list, a file that is replaced as a whole. The protocol that makes a denial strict between processes:
 
 * A writer (`deny`, `delete`, `lift`, `readmit`) holds the corpus's lock exclusively from before it reads the list until
-  the new one is on the disk: written beside, flushed, renamed, its folder flushed. Then it returns. Killed at any
-  moment, it leaves the old list or the new one, and its lock is gone with it.
+  the new one is on the disk (`write_atomically`), and returns then. Killed at any moment, it leaves the old list or the
+  new one, and its lock is gone with it.
 * A reader computes scopes from the list as it is (`of`, a single `stat` while nothing changes), without any lock, and
   may then work for hours.
 * What a reader hands out in the end it checks once more, inside `reading`, which holds the lock shared: the check and
@@ -23,13 +23,9 @@ id may be used again: old snapshots still hide the old content while new ones sh
 from __future__ import annotations
 
 import fcntl
-import glob
 import hashlib
 import json
 import os
-import shutil
-import tempfile
-import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -40,12 +36,11 @@ from typing import Any, Literal
 from urllib.parse import quote
 
 from rag_lab.contracts import RagLabError
-from rag_lab.store import SUM_LENGTH, Store, digest
+from rag_lab.store import SUM_LENGTH, Store, digest, flush, sweep, temporary, write_atomically
 
 FORMAT = 1
 FOLDER = "denied"
 LIST = "list.json"
-NEW = "new-"
 LONGEST = 100
 
 Kind = Literal["revoked", "deleted"]
@@ -207,17 +202,12 @@ class DenyList:
         if folder.exists():
             _write(folder, after, corpus)
             return after.epoch
-        unfinished = f"{NEW}{folder.name}-"
-        for left in folder.parent.glob(f"{glob.escape(unfinished)}*"):  # of writers that were killed: the lock is ours
-            shutil.rmtree(left, ignore_errors=True)
-        beside = Path(tempfile.mkdtemp(dir=folder.parent, prefix=unfinished))
-        try:
+        sweep(folder.parent)
+        with temporary(folder.parent) as beside:
             _write(beside, after, corpus)
             beside.chmod(0o755)
             beside.rename(folder)
-            _flush(folder.parent)
-        finally:
-            shutil.rmtree(beside, ignore_errors=True)
+            flush(folder.parent)
         return after.epoch
 
     def _folder(self, corpus: str) -> Path:
@@ -258,7 +248,7 @@ def _flocked(path: Path, kind: int) -> Iterator[None]:
 
 @lru_cache(maxsize=64)
 def _read(path: Path, corpus: str, signature: tuple[int, int, int]) -> Denials:  # noqa: ARG001 - what tells lists apart
-    """The list in a file; read again whenever inode, time or size differ (`_write` never repeats a time)."""
+    """The list in a file; read again whenever inode, time or size differ (a write never repeats a time)."""
     try:
         written = path.read_bytes()
         data, total = written[:-SUM_LENGTH], written[-SUM_LENGTH:]
@@ -289,37 +279,8 @@ def _damaged(path: Path, corpus: str, why: str) -> RagLabError:
 
 
 def _write(folder: Path, denials: Denials, corpus: str) -> None:
-    """Put the list into a folder by one rename, on the disk before the call returns."""
+    """Put the list into a folder by one rename, later in time than the one before: readers compare times."""
     plain = {"format": FORMAT, "corpus": corpus, "epoch": denials.epoch, "entries": list(map(asdict, denials.entries))}
     data = json.dumps(plain, ensure_ascii=False, default=datetime.isoformat).encode("utf-8", "surrogatepass")
-    path = folder / LIST
-    before = path.stat().st_mtime_ns if path.exists() else 0
-    for left in folder.glob(f"{NEW}*"):
-        left.unlink(missing_ok=True)
-    handle, name = tempfile.mkstemp(dir=folder, prefix=NEW)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data + hashlib.sha256(data).hexdigest().encode())
-            file.flush()
-            os.fsync(file.fileno())
-        # Later than the list before, however coarse the clock and whatever inode is used again: readers compare both.
-        moment = max(time.time_ns(), before + 1)
-        os.utime(name, ns=(moment, moment))
-        Path(name).chmod(0o644)
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-    _flush(folder)
-
-
-def _flush(folder: Path) -> None:
-    """Make renames in a folder last, where the system can."""
-    try:
-        handle = os.open(folder, os.O_RDONLY)
-    except OSError:
-        return
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    sweep(folder)
+    write_atomically(folder / LIST, data + hashlib.sha256(data).hexdigest().encode())
