@@ -7,8 +7,9 @@ tenant or a department is, and leaves the questions of other topics only far nei
 index and one filter, the recall and the time of
 
 * an index of the permitted rows alone, searched without a filter: what a filtered search is held to,
-* a search in proportion: as many permitted rows are met as that index meets,
-* the same `ann.WIDER` times as wide,
+* a search in proportion: as many permitted rows are met as that index meets, and nothing else is done,
+* a search of rag_lab as if comparing all permitted rows were never faster: wider (`ann.default_breadth`), and exact for
+  questions around which little is permitted (`ann.shut_off`),
 * a search of rag_lab, which compares all permitted rows where that takes no longer (`dense.exact_rows`).
 
 A question that the index leaves short is compared with all rows in each of the last three. Times are processor time, as
@@ -33,7 +34,7 @@ from rag_lab.retrieval.dense import DenseHits, DenseIndex
 from rag_lab.retrieval.encoders import Embeddings
 
 SHARES = (0.99, 0.9, 0.7, 0.5, 0.3, 0.1, 0.02)
-WIDEST = 50  # times the usual breadth: beyond, the search visits nearly everything, and takes minutes
+NARROWEST = 0.05  # below, an index visits nearly everything, and takes minutes
 FACTORIES = ("HNSW32", "IVF256,Flat")
 TOPICS = 200
 Flags = npt.NDArray[np.bool_]
@@ -56,7 +57,7 @@ def main() -> None:
     asked = draw.integers(TOPICS, size=given.queries)
     queries = embed(centres[asked] + 0.8 * draw.normal(size=(given.queries, given.dimension)))
     print(f"{given.rows} rows, {given.dimension} dimensions, {given.queries} queries, depth {given.depth}")
-    print(f"{'index':12} {'filter':7} {'share':>6} | permitted alone, in proportion, x{ann.WIDER}, as rag_lab searches")
+    print(f"{'index':12} {'filter':7} {'share':>6} | permitted alone, in proportion, wider, as rag_lab searches")
     for factory in given.factories:
         index = DenseIndex.build(passages, factory)
         for kind in ("random", "topics"):
@@ -87,14 +88,17 @@ def measure(index: DenseIndex, queries: Embeddings, depth: int, allowed: Flags, 
     alone = DenseIndex.build(few, index.card.factory)
     shown = [figure(alone.exactly().search(queries, depth), depth, base, partial(alone.search, queries, depth))]
     usual = ann.default_breadth(index._index, depth, 1.0, filtered=False)
-    for factor in (1, ann.WIDER):
-        if factor / share > WIDEST:
-            shown.append(f"{'-':>13}")
-            continue
-        search = partial(index.search, queries, depth, allowed, math.ceil(factor * usual / share))
-        with mock.patch.object(dense, "exact_rows", return_value=0):
+    search = partial(index.search, queries, depth, allowed)
+    never = mock.patch.object(dense, "exact_rows", return_value=0)
+    nobody = mock.patch.object(ann, "shut_off", return_value=np.zeros(len(queries), dtype=bool))
+    if share < NARROWEST:
+        shown += [f"{'-':>13}"] * 2
+    else:
+        with never, nobody:
+            shown.append(figure(truth, depth, base, partial(search, math.ceil(usual / share))))
+        with never:
             shown.append(figure(truth, depth, base, search))
-    shown.append(figure(truth, depth, base, partial(index.search, queries, depth, allowed)))
+    shown.append(figure(truth, depth, base, search))
     print(f"{label} | {'  '.join(shown)}", flush=True)
 
 

@@ -157,7 +157,8 @@ class DenseIndex:
         """The `depth` best rows for each query, out of those that `allowed` (``[n]``, None means all) admits.
 
         The filter is applied inside the search. When few rows are allowed (`exact_rows`), or the index is flat, all of
-        them are compared; otherwise FAISS proposes rows, and a query that it leaves short is compared with all.
+        them are compared; otherwise FAISS proposes rows, and a query that it leaves short, or that lies among forbidden
+        rows (`ann.shut_off`), is compared with all.
         `breadth` is efSearch or nprobe, None lets `ann.default_breadth` decide. Raises `RagLabError` when the queries
         come from another model than the passages.
         """
@@ -200,6 +201,8 @@ class DenseIndex:
         if room:
             proposed = ann.search(self._index, queries, min(wanted, room), permitted, breadth)
         short: npt.NDArray[np.bool_] = np.any(proposed < 0, axis=1)
+        if allowed is not None and permitted is not None:
+            short |= ann.shut_off(self._index, queries, wanted, permitted)
         proposed[short] = 0
         found = proposed if self._row_of is None else self._row_of[proposed]
         found.sort(axis=1)
@@ -229,7 +232,7 @@ class DenseIndex:
 def exact_rows(index: Any, breadth: int) -> int:
     """With at most so many permitted rows a filtered search compares all: that takes no longer, and misses none.
 
-    So with HNSW32 at depth 100, of 50,000 rows up to half are compared exactly, of a million up to a tenth.
+    So with HNSW32 at depth 100 all are compared up to 62 % of 50,000 rows, and up to 14 % of a million.
     """
     return max(EXACT_ROWS, ann.compared(index, breadth))
 

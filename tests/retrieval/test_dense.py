@@ -37,6 +37,7 @@ def half_circle():
 @pytest.fixture
 def no_exact_fallback(monkeypatch):
     monkeypatch.setattr(dense, "exact_rows", lambda index, breadth: 0)
+    monkeypatch.setattr(ann, "shut_off", lambda index, queries, depth, allowed: np.zeros(len(queries), dtype=bool))
 
 
 def check_half_circle(index):
@@ -238,16 +239,16 @@ def test_all_permitted_rows_are_compared_where_that_takes_no_longer(monkeypatch)
     vectors = random_vectors(6000)
     queries = embeddings(random_vectors(2, seed=1))
     hnsw, ivf = (DenseIndex.build(embeddings(vectors), factory) for factory in ("HNSW8", "IVF16,Flat"))
-    # HNSW8 compares about 8 rows a step: 8 * 4 * 64 / share, which is 2,276 of 5,400 rows, and 4,096 of 3,000.
-    for permitted, exact in ((5400, False), (3000, True)):
+    # A step counts as 12 rows: 12 * 4 * 64 / share, which is 3,414 of 5,400 rows, and 5,120 of 3,600.
+    for permitted, exact in ((5400, False), (3600, True)):
         allowed = np.arange(6000) < permitted
-        assert (hnsw.search(queries, 10, allowed).method == "exact") is exact
+        assert hnsw.search(queries, 10, allowed).method == ("exact" if exact else "HNSW8, 0 queries exact")
         assert ivf.search(queries, 10, allowed).method == "IVF16,Flat, 0 queries exact"
     assert hnsw.search(queries, 10).method == "HNSW8, 0 queries exact"
     assert ivf.search(queries, 10, np.arange(6000) < 100).method == "exact"
-    assert ann.compared(hnsw._index, 50) == 400
+    assert ann.compared(hnsw._index, 50) == 600
     assert ann.compared(ivf._index, 50) == 0
-    assert ann.compared(ann.build(vectors[:300], "OPQ4,HNSW16", 0), 50) == 800
+    assert ann.compared(ann.build(vectors[:300], "OPQ4,HNSW16", 0), 50) == 1200
 
 
 @pytest.mark.parametrize("factory", ["HNSW8", "IVF64,Flat"])
@@ -268,6 +269,25 @@ def test_a_filter_costs_no_recall_against_an_index_of_the_permitted_rows(factory
             for one, rows in ((index, allowed), (alone, None))
         ]
         assert recalls[0].values.mean() >= recalls[1].values.mean()
+
+
+def test_questions_among_forbidden_rows_are_compared_with_all_permitted_ones(monkeypatch):
+    monkeypatch.setattr(dense, "exact_rows", lambda index, breadth: 0)
+    draw = np.random.default_rng(0)
+    centres = 10 * np.eye(16)[:8]
+    topics = np.repeat(np.arange(8), 500)
+    vectors = centres[topics] + draw.normal(size=(4000, 16))
+    index = DenseIndex.build(embeddings(vectors), "HNSW8")
+    allowed = topics % 2 == 0
+    queries = embeddings(centres + draw.normal(size=(8, 16)))
+    hits = index.search(queries, 50, allowed)
+    assert hits.method == "HNSW8, 4 queries exact"
+    exact = index.exactly().search(queries, 50, allowed).ranking
+    assert all(hits.ranking.of(i).tolist() == exact.of(i).tolist() for i in range(1, 8, 2))
+    shut = ann.shut_off(index._index, queries.vectors, 50, allowed)
+    assert shut.tolist() == [False, True] * 4
+    assert not ann.shut_off(index._index, queries.vectors, 50, draw.random(4000) < 0.3).any()
+    assert not ann.shut_off(ann.build(embeddings(vectors).vectors, "IVF8,Flat", 0), queries.vectors, 50, allowed).any()
 
 
 # --- an index that is older than the vectors ------------------------------------------------------------------------
