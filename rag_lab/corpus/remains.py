@@ -6,9 +6,15 @@ From everything that was made of a document (its original, its text, its chunks,
 can be kept: a search may be repeated at any time.
 
 Files are searched as they are, and once more unpacked where their format packs bytes: Parquet, NumPy archives, ZIP
-(office files), gzip. Windows that also occur in documents which stay are no marks, and neither are windows with a
-character that JSON escapes. Files are read by a process of its own: closing a database file that this process has open
-as well would end its locks, which POSIX keeps by process.
+(office files), gzip, deflated streams of PDF. Windows that also occur in documents which stay are no marks, and neither
+are windows with a character that JSON escapes. Files are read by a process of its own: closing a database file that
+this process has open as well would end its locks, which POSIX keeps by process.
+
+What is not seen: text in another encoding or spelling (UTF-16, base64, ``\\u`` escapes, other case, the terms
+of an analyser), what a PDF draws with the glyphs of an embedded font, pictures of text, what is encrypted, and what
+is packed inside of something else (an office file among other originals, an archive in an archive). Nor is anything
+seen outside of the folders that are given. So terms are asked for in Lucene itself (`rag_lab.corpus.purge`), which also
+writes whatever held a purged document anew without it; the search is the check of that, and not what removes.
 
 The hash is a polynomial in a random odd base modulo 2**64 over random byte values (Karp
 and Rabin 1987); with 10,000 marks a gigabyte gives a false finding with a probability of about one in a million.
@@ -20,11 +26,14 @@ import gzip
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from hashlib import shake_256
@@ -44,7 +53,8 @@ BLOCK = 1 << 20
 LARGEST_UNPACKED = 1 << 30
 _SIEVE_BITS = 22
 _ESCAPED = np.isin(np.arange(256), [*range(0x20), 0x22, 0x5C, 0x7F])
-_ZIP, _GZIP, _PARQUET = b"PK\x03\x04", b"\x1f\x8b", b"PAR1"
+_ZIP, _GZIP, _PARQUET, _PDF = b"PK\x03\x04", b"\x1f\x8b", b"PAR1", b"%PDF"
+_PDF_STREAM = re.compile(rb"(?<!end)stream\r?\n")
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,6 +269,8 @@ def _unpacked(path: Path) -> Iterator[Iterator[tuple[int, bytes]]]:
         yield from _zip_members(path)
     elif head[:2] == _GZIP:
         yield _gzip_blocks(path)
+    elif head == _PDF:
+        yield from _pdf_streams(path)
 
 
 def _parquet_columns(path: Path) -> Iterator[Iterator[tuple[int, bytes]]]:
@@ -285,6 +297,15 @@ def _zip_members(path: Path) -> Iterator[Iterator[tuple[int, bytes]]]:
                         yield _blocks(io.BytesIO(stream.read()))
     except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, ValueError):
         return
+
+
+def _pdf_streams(path: Path) -> Iterator[Iterator[tuple[int, bytes]]]:
+    data = path.read_bytes()
+    for match in _PDF_STREAM.finditer(data):
+        end = data.find(b"endstream", match.end())
+        with suppress(zlib.error):
+            packed = data[match.end() : end if end >= 0 else len(data)]
+            yield _blocks(io.BytesIO(zlib.decompressobj().decompress(packed, LARGEST_UNPACKED)))
 
 
 def _gzip_blocks(path: Path) -> Iterator[tuple[int, bytes]]:

@@ -6,6 +6,7 @@ import sqlite3
 import subprocess
 import sys
 import zipfile
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -40,6 +41,25 @@ def test_text_is_found_as_it_is_and_packed(tmp_path: Path) -> None:
     result = search(list(files_below([tmp_path])), WANTED)
     assert {finding.place.name for finding in result.findings} == {path.name for path in tmp_path.iterdir()}
     assert (result.files, result.unreadable) == (7, ())
+
+
+def test_text_in_a_deflated_stream_of_a_pdf_is_found(tmp_path: Path) -> None:
+    drawn = f"BT /F1 12 Tf ({SECRET.splitlines()[0]}) Tj ET".encode()
+    noise = np.random.default_rng(2).bytes(4000)
+
+    def pdf(*streams: bytes) -> bytes:
+        objects = [
+            b"%d 0 obj\n<< /Filter /FlateDecode >>\nstream\r\n%b\r\nendstream\nendobj\n" % (number, stream)
+            for number, stream in enumerate(streams)
+        ]
+        return b"%PDF-1.7\n" + b"".join(objects) + b"%%EOF\n"
+
+    (tmp_path / "other.pdf").write_bytes(pdf(zlib.compress(noise), noise))
+    (tmp_path / "whole.pdf").write_bytes(pdf(zlib.compress(noise), noise, zlib.compress(drawn)))
+    (tmp_path / "cut.pdf").write_bytes(pdf(zlib.compress(drawn + noise))[:-2000])
+    result = search(list(files_below([tmp_path])), WANTED)
+    assert {finding.place.name for finding in result.findings} == {"whole.pdf", "cut.pdf"}
+    assert result.unreadable == ()
 
 
 def test_nothing_is_found_where_nothing_is(tmp_path: Path) -> None:
