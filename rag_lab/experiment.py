@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -112,7 +113,7 @@ def _results(work: Preparation, states: Mapping[tuple[str, str], State]) -> Resu
     return Results(
         **frames,
         dataset=work.dataset.summary() | {"not_measured": _not_measured(work, judged)},
-        snapshots=frame("snapshots", _snapshot_rows(work, scorer.evidence)),
+        snapshots=frame("snapshots", _snapshot_rows(work)),
         snapshot=", ".join(snapshot.id for snapshot in work.snapshots.values()),
         seed=work.definition.seed,
         experiment=work.definition.model_dump(mode="json", exclude_none=True),
@@ -202,15 +203,28 @@ def _facts(snapshot: Snapshot) -> dict[str, Any]:
     return {"id": snapshot.id} | {key: snapshot.facts[key] for key in facts}
 
 
-def _snapshot_rows(work: Preparation, evidence: Evidence) -> list[dict[str, Any]]:
-    """What the chunkers made, where the experiment names several snapshots; none for the only one of an experiment."""
+def _snapshot_rows(work: Preparation) -> list[dict[str, Any]]:
+    """What the chunkers made, where the experiment names several snapshots; none for the only one of an experiment.
+
+    Documents that are denied, and gold evidence in them, count as if they were not there.
+    """
     rows: list[dict[str, Any]] = []
+    if not work.definition.snapshots:
+        return rows
+    denied = work.denied()
+    documents = [document for document in work.dataset.documents if document.document_id not in denied]
+    questions = [
+        replace(question, gold=tuple(piece for piece in question.gold if piece.document_id not in denied))
+        for question in work.dataset.questions
+    ]
+    gold = {piece.document_id for question in questions for piece in question.gold}
+    evidence = Evidence.of(questions, {d.document_id: d.text for d in documents if d.document_id in gold})
     for name in work.definition.snapshots:
-        chunks = work.snapshots[name].chunks
+        chunks = work.snapshots[name].chunks.without(denied)
         measures = chunk_measures(
             chunks,
-            work.dataset.documents,
-            work.dataset.questions,
+            documents,
+            questions,
             evidence,
             work.encoders[name].count_tokens(chunks.text),
             _statistics(work.definition),

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import rag_lab
+from rag_lab.corpus.deny import DenyList
 from rag_lab.results import Results
 from rag_lab.store import Store
 
@@ -111,3 +112,21 @@ def test_a_baseline_names_variant_and_snapshot(folder: Path, tmp_path: Path) -> 
             store=Store(tmp_path),
             progress=False,
         )
+
+
+def test_denied_documents_are_measured_in_nothing(folder: Path, tmp_path: Path) -> None:
+    snapshots = {name: {"chunker": {"name": name, "size": 32}} for name in ("window", "blocks")}
+    store, given = Store(tmp_path), {"variants": ["bm25"], "generator": {"name": "none"}, "snapshots": snapshots}
+
+    def measured() -> dict[str, tuple[float, int]]:
+        frame = rag_lab.run(dataset=str(folder), store=store, progress=False, snapshot={"encoder": "minilm"}, **given)
+        rows = frame.snapshots[frame.snapshots["snapshot"] == "blocks"]
+        return {row["measure"]: (row["value"], row["n"]) for row in rows.to_dict("records")}
+
+    before = measured()
+    DenyList(store).deny(folder.name, ["attic", "cellar"], "a test", by="test")
+    after = measured()
+    assert (before["chunks"], after["chunks"]) == ((12.0, 6), (8.0, 4))
+    assert (before["boundary_chunks"][1], after["boundary_chunks"][1]) == (12, 8)
+    assert (before["gold_whole"], after["gold_whole"]) == ((1.0, 12), (1.0, 8))
+    assert (before["tokens_mean"][1], after["tokens_mean"][1]) == (12, 8)

@@ -110,6 +110,18 @@ class ChunkTable:
         edges = np.flatnonzero(np.r_[True, ids[1:] != ids[:-1], True])
         return {ids[a]: slice(a, b) for a, b in pairwise(edges.tolist())}
 
+    def without(self, document_ids: Collection[str]) -> ChunkTable:
+        """The chunks of the other documents."""
+        staying = [row for row, name in enumerate(self.document_id) if name not in document_ids]
+        if len(staying) == len(self):
+            return self
+        columns = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "classes"}
+        taken = {
+            name: column[staying] if isinstance(column, np.ndarray) else [column[row] for row in staying]
+            for name, column in columns.items()
+        }
+        return ChunkTable(**taken, classes=self.classes)
+
     def indexed_text(self, row: int) -> str:
         """What the indexes see: title, heading path, generated prefix, table header and text."""
         return _embedded(self.title[row], self.section_path[row], self.prefix[row], self.lead[row], self.text[row])
