@@ -6,18 +6,16 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from rag_lab.contracts import Block, BlockKind, Span
+from rag_lab.corpus.headings import Headings
 from rag_lab.corpus.parsing.layer import clean
 from rag_lab.text import trim
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.token import Token
-
-HeadingPath: TypeAlias = list[tuple[int, str]]
-"""Level and words of the headings in force, the outermost first."""
 
 _LINE_END = re.compile(r"\r\n?|\n")
 _LONGEST_HEADING = 500
@@ -47,13 +45,13 @@ class Stretch:
 def markdown_blocks(text: str) -> tuple[Block, ...]:
     """Blocks in order, without white space at their ends; together they hold every other character."""
     blocks: list[Block] = []
-    path: HeadingPath = []
+    headings = Headings()
     for stretch in stretches(*read(text, 0, len(text))):
-        path = below(path, stretch)
+        if stretch.level:
+            headings.enter(stretch.level, stretch.words)
         if span := trim(text, stretch.span):
             lead = trim(text, stretch.lead) if stretch.lead else None
-            section_path = tuple(words for _, words in path)
-            blocks.append(Block(stretch.kind, span, section_path, stretch.level, lead=lead))
+            blocks.append(Block(stretch.kind, span, headings.path, stretch.level, lead=lead))
     return tuple(blocks)
 
 
@@ -79,13 +77,6 @@ def stretches(tokens: Sequence[Token], lines: Sequence[int]) -> Iterator[Stretch
         at = max(at, last)
     if at < len(lines) - 1:
         yield Stretch(BlockKind.PARAGRAPH, (lines[at], lines[-1]))
-
-
-def below(path: HeadingPath, stretch: Stretch) -> HeadingPath:
-    """The headings in force from a stretch on, where those of `path` are before it."""
-    if stretch.kind is not BlockKind.HEADING:
-        return path
-    return [entry for entry in path if entry[0] < stretch.level] + [(stretch.level, stretch.words)]
 
 
 def heading_words(source: str) -> str:

@@ -11,7 +11,7 @@ from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import ConfigDict
+from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
 from rag_lab.contracts import Document, Encoder, RagLabError, Span
@@ -108,6 +108,21 @@ class TokenChunker(Chunker):
         """The pieces of one document, in order."""
 
 
+@dataclass(frozen=True, config=SETTINGS)
+class OverlappingChunker(TokenChunker):
+    """Chunks of `size` tokens that share up to `overlap`."""
+
+    size: int = Field(200, ge=1)
+    overlap: int = Field(0, ge=0)
+
+    def __post_init__(self) -> None:
+        if self.overlap >= self.size:
+            raise RagLabError(
+                f"snapshot.chunker.overlap: size {self.size} and overlap {self.overlap} cannot advance; "
+                "give an overlap below size"
+            )
+
+
 def _visible(text: str, span: Span) -> Span:
     """The span from its first character that is not white space; as it is where it has none."""
     return trim(text, span) or span
@@ -118,11 +133,3 @@ def needed(chunker: Chunker, encoder: Encoder | None) -> Encoder:
     if encoder is None:
         raise RagLabError(f"snapshot.chunker: {chunker.version} counts tokens and needs snapshot.encoder")
     return encoder
-
-
-def check_overlap(size: int, overlap: int) -> None:
-    """Raise RagLabError for an overlap that leaves no way forward."""
-    if overlap >= size:
-        raise RagLabError(
-            f"snapshot.chunker.overlap: size {size} and overlap {overlap} cannot advance; give an overlap below size"
-        )

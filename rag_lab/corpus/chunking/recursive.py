@@ -6,16 +6,15 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 import numpy as np
-from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from rag_lab.contracts import Document, Span
-from rag_lab.corpus.chunking.piece import SETTINGS, Piece, TokenChunker, Tokens, check_overlap
+from rag_lab.corpus.chunking.piece import SETTINGS, OverlappingChunker, Piece, Tokens
 from rag_lab.text import trim
 
 
 @dataclass(frozen=True, config=SETTINGS)
-class Recursive(TokenChunker):
+class Recursive(OverlappingChunker):
     """Chunks of at most `size` tokens that end at the coarsest separator within reach.
 
     Separators, coarse to fine: blank lines, lines, sentences, words, tokens. Each chunk ends at the last of the
@@ -26,11 +25,6 @@ class Recursive(TokenChunker):
 
     name: ClassVar[str] = "recursive"
     rule: ClassVar[int] = 2
-    size: int = Field(200, ge=1)
-    overlap: int = Field(0, ge=0)
-
-    def __post_init__(self) -> None:
-        check_overlap(self.size, self.overlap)
 
     def pieces(self, document: Document, tokens: Tokens) -> list[Piece]:  # noqa: ARG002 - one interface
         """Pieces without white space at their ends."""

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from rag_lab.contracts import BlockKind
+from rag_lab.corpus.headings import Headings
 from rag_lab.corpus.parsing.layer import Layer, LayerBuilder
 from rag_lab.corpus.parsing.table_rows import Cell, Run, TableWriter, write_runs
 
@@ -33,7 +34,7 @@ def write(original: str, drafts: Sequence[Draft], *, sections_end_with_page: boo
     """All blocks with the path of headings above each, an empty line between two of them."""
     builder = LayerBuilder(original)
     tables = TableWriter(builder)
-    headings: list[tuple[int, str]] = []
+    headings = Headings()
     gap, page = "", 0
     for draft in drafts:
         if not draft.added and not _has_text(draft, original):
@@ -49,11 +50,8 @@ def write(original: str, drafts: Sequence[Draft], *, sections_end_with_page: boo
             builder.insert("\n" if i else "")
             write_runs(builder, line)
         if draft.kind is BlockKind.HEADING:
-            while headings and headings[-1][0] >= draft.level:
-                headings.pop()
-            headings.append((draft.level, builder.clean(start)))
-        path = tuple(title for _, title in headings)
-        builder.block(draft.kind, start, section_path=path, level=draft.level, page=draft.page, lead=lead)
+            headings.enter(draft.level, builder.clean(start))
+        builder.block(draft.kind, start, section_path=headings.path, level=draft.level, page=draft.page, lead=lead)
     return builder.build()
 
 

@@ -20,6 +20,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from rag_lab.contracts import BlockKind
+from rag_lab.corpus.headings import Headings
 from rag_lab.corpus.parsing.decoding import declared_in, decode
 from rag_lab.corpus.parsing.html_elements import BLOCKS, HIDING, Close, Element, Open, Text, Walk
 from rag_lab.corpus.parsing.html_tables import PageCell, Table
@@ -124,7 +125,7 @@ class Page:
     def __post_init__(self) -> None:
         self.walk = Walk(self.original, left_out)
         self.builder = LayerBuilder(self.original)
-        self._path: list[tuple[int, str]] = []
+        self._headings = Headings()
         self._kind: BlockKind | None = None
         self._start = 0
         self._gap = ""
@@ -228,15 +229,11 @@ class Page:
             title = self.builder.clean(self._start)
             if 0 < len(title) <= _LONGEST_HEADING:
                 level = self._heading
-                self._path = [entry for entry in self._path if entry[0] < level] + [(level, title)]
+                self._headings.enter(level, title)
             else:
                 kind = BlockKind.PARAGRAPH
-        self.builder.block(kind, self._start, section_path=self._section, level=level)
+        self.builder.block(kind, self._start, section_path=self._headings.path, level=level)
         self._gap = "\n\n"
-
-    @property
-    def _section(self) -> tuple[str, ...]:
-        return tuple(title for _, title in self._path)
 
     def _opened(self, element: Element) -> None:
         tag = element.tag
@@ -421,7 +418,7 @@ class Page:
             self.builder.insert(self._gap or "\n\n")
         start = self.builder.position
         lead = table.write(self._table_writer)
-        self.builder.block(BlockKind.TABLE, start, section_path=self._section, lead=lead)
+        self.builder.block(BlockKind.TABLE, start, section_path=self._headings.path, lead=lead)
         self._gap = "\n\n"
 
     def _leave_table(self) -> None:

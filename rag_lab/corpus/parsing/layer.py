@@ -97,31 +97,24 @@ class LayerBuilder:
         self,
         kind: BlockKind,
         start: int,
-        end: int | None = None,
         *,
         section_path: tuple[str, ...] = (),
         level: int = 0,
         page: int = 0,
         lead: Span | None = None,
     ) -> None:
-        """Mark what was added between two positions (up to here by default) as a block; an empty one is forgotten."""
-        span = (start, self.position if end is None else end)
-        self._marks.append(_Mark(kind, span, section_path, level, page, lead))
+        """Mark what was added since a position as a block; an empty one is forgotten."""
+        self._marks.append(_Mark(kind, (start, self.position), section_path, level, page, lead))
 
-    def clean(self, start: int, end: int | None = None) -> str:
-        """What was added between two positions as one line of normal text: a heading for a section path."""
-        return clean(self.raw(start, end))
-
-    def raw(self, start: int, end: int | None = None) -> str:
-        """What was added between two positions, as it is. Fast for the latest pieces."""
-        end = self.position if end is None else end
+    def clean(self, start: int) -> str:
+        """What was added since a position as one line of normal text: a heading for a section path."""
         pieces: list[str] = []
         at, i = self.position, len(self._texts)
         while i and at > start:
             i -= 1
             at -= len(self._texts[i])
             pieces.append(self._texts[i])
-        return "".join(reversed(pieces))[start - at : end - at] if end > start else ""
+        return clean("".join(reversed(pieces))[start - at :])
 
     def build(self) -> Layer:
         """Normalise all pieces. Blocks must have been marked in ascending order without overlap."""

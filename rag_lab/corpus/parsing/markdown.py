@@ -21,7 +21,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from rag_lab.contracts import Span
-from rag_lab.corpus.markdown import HeadingPath, Stretch, below, read, stretches
+from rag_lab.corpus.headings import Headings
+from rag_lab.corpus.markdown import Stretch, read, stretches
 from rag_lab.corpus.parsing.decoding import decode
 from rag_lab.corpus.parsing.front_matter import front_matter
 from rag_lab.corpus.parsing.html_elements import HIDING, Close, Open, Text, Walk
@@ -48,7 +49,8 @@ def parse(data: bytes, name: str, keep_hidden: bool = False) -> Parsed:  # noqa:
     decoded = decode(data)
     body, metadata = front_matter(decoded.text)
     builder = LayerBuilder(decoded.text)
-    seen = add_markdown(builder, body, len(decoded.text))
+    seen = Seen()
+    add_markdown(builder, body, len(decoded.text), seen)
     layer = builder.build()
     return Parsed(
         layer.text,
@@ -67,26 +69,25 @@ def parse(data: bytes, name: str, keep_hidden: bool = False) -> Parsed:  # noqa:
 
 @dataclass
 class Seen:
-    """What `add_markdown` found: the headings in force at the end, what it cut out, and the texts that were hidden."""
+    """What `add_markdown` found so far: the headings in force, what it cut out, and the texts that were hidden."""
 
-    path: HeadingPath = field(default_factory=list)
+    headings: Headings = field(default_factory=Headings)
     removed: Counter[str] = field(default_factory=Counter)
     hidden: list[str] = field(default_factory=list)
 
 
-def add_markdown(builder: LayerBuilder, start: int, end: int, path: HeadingPath | None = None) -> Seen:
-    """Take a stretch of the original as Markdown, below the headings of `path`."""
+def add_markdown(builder: LayerBuilder, start: int, end: int, seen: Seen) -> None:
+    """Take a stretch of the original as Markdown, after what was seen before it."""
     original = builder.original
     tokens, lines = read(original, start, end)
-    seen = Seen(list(path or ()))
     cuts = _cuts(original, tokens, lines, seen)
     for stretch in stretches(tokens, lines):
         within = bisect_left(cuts, (stretch.span[0] + 1, 0)) - 1
         if within >= 0 and cuts[within][1] >= stretch.span[1]:
             continue
-        seen.path = below(seen.path, stretch)
-        _take(builder, stretch, cuts, tuple(words for _, words in seen.path))
-    return seen
+        if stretch.level:
+            seen.headings.enter(stretch.level, stretch.words)
+        _take(builder, stretch, cuts, seen.headings.path)
 
 
 def _text_of(value: Any) -> str:

@@ -50,13 +50,9 @@ def parse(data: bytes, name: str, keep_hidden: bool = False) -> Parsed:
     for piece in pieces:
         end = at + len(piece.text)
         if piece.kind == "markdown":
-            found = markdown.add_markdown(builder, at, end, seen.path)
-            found.removed.update(seen.removed)
-            found.hidden[:0] = seen.hidden
-            seen = found
+            markdown.add_markdown(builder, at, end, seen)
         else:
-            path = tuple(words for _, words in seen.path)
-            _add(builder, piece, (at, end), path, grammar)
+            _add(builder, piece, (at, end), seen.headings.path, grammar)
         builder.take(end, min(end + len(_SEPARATOR), len(builder.original)))
         at = end + len(_SEPARATOR)
     layer = builder.build()

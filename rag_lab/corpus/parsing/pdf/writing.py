@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from rag_lab.contracts import BlockKind
+from rag_lab.corpus.headings import Headings
 from rag_lab.corpus.parsing.layer import Layer, LayerBuilder
 from rag_lab.corpus.parsing.pdf.pages import Page
 from rag_lab.corpus.parsing.pdf.pieces import Line
@@ -34,7 +35,7 @@ class Writer:
         self._tables = TableWriter(self._builder)
         self._bases = {page.number: page.base for page in pages}
         self._hyphens = hyphens
-        self._headings: list[tuple[int, str]] = []
+        self._headings = Headings()
 
     def write(self, drafts: Sequence[Draft]) -> Layer:
         """All blocks, an empty line between two of them."""
@@ -51,21 +52,16 @@ class Writer:
             else:
                 write_runs(self._builder, self._runs(draft.lines))
             if draft.kind is BlockKind.HEADING:
-                self._enter(draft.level, self._builder.clean(start))
+                self._headings.enter(draft.level, self._builder.clean(start))
             self._builder.block(
                 draft.kind,
                 start,
-                section_path=tuple(title for _, title in self._headings),
+                section_path=self._headings.path,
                 level=draft.level,
                 page=draft.page,
                 lead=lead,
             )
         return self._builder.build()
-
-    def _enter(self, level: int, title: str) -> None:
-        while self._headings and self._headings[-1][0] >= level:
-            self._headings.pop()
-        self._headings.append((level, title))
 
     def _write_list(self, draft: Draft) -> None:
         bounds = [*draft.starts, len(draft.lines)]
