@@ -116,7 +116,7 @@ def _results(work: Preparation, states: Mapping[tuple[str, str], State]) -> Resu
         snapshots=frame("snapshots", _snapshot_rows(work)),
         snapshot=", ".join(snapshot.id for snapshot in work.snapshots.values()),
         seed=work.definition.seed,
-        experiment=work.definition.model_dump(mode="json", exclude_none=True),
+        experiment=_as_defined(work.definition),
         variants={name: variant.to_yaml() for name, variant in work.variants.items()},
         budgets={name: budget.caps() for name, budget in work.budgets.items()},
         warnings=list(dict.fromkeys(work.warnings)),
@@ -140,6 +140,12 @@ def _not_measured(work: Preparation, judged: Sequence[Judged]) -> dict[str, str]
     scored = {name for one in judged for name in one.scores}
     reason = "no variant could be scored on it" if work.generates else "the experiment generates no answers"
     return {name: known.get(name, reason) for name in work.metric_names if name not in scored}
+
+
+def _as_defined(definition: Experiment) -> dict[str, Any]:
+    """The definition for the results. A corpus was built with settings of its own, so there are none of a snapshot."""
+    left_out = {"snapshot", "snapshots"} if definition.corpus else set()
+    return definition.model_dump(mode="json", exclude_none=True, exclude=left_out)
 
 
 def _foreign_questions(work: Preparation) -> list[str]:

@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from rag_lab.reports.console import WIDTH, stdout
+from rag_lab.reports.corpus import built_with
 from rag_lab.reports.literal import excerpt, on_one_line, short
 from rag_lab.reports.numbers import count, duration, interval, p_value, plural, score, share, signed
 
@@ -69,19 +70,13 @@ def print_report(report: Report, console: Console | None = None) -> None:
 def print_status(status: Status, console: Console | None = None) -> None:
     """A corpus at a glance: size, ages, what failed, what waits, what nothing names, delays and targets."""
     target = console or stdout()
-    settings = status.settings
-    chunker = dict(settings["chunker"])
-    name = chunker.pop("name")
-    cut = name + "".join(f", {key} {value}" for key, value in chunker.items())
-    if prefix := settings.get("context_prefix"):
-        cut += f" with a sentence by {prefix['generator']}"
     _facts(
         target,
         {
             "corpus": status.corpus,
             "generation": f"{status.generation}, snapshot {status.snapshot}" if status.generation else "none yet",
             "size": f"{plural(status.documents, 'document')}, {plural(status.chunks, 'chunk')}",
-            "built with": f"chunker {cut}; encoder {settings['encoder']}; analyzer {settings['analyzer']}",
+            "built with": built_with(status.settings),
             "age of the index": _age(status.index_age_s),
             "sources": ", ".join(f"{state} {count(n)}" for state, n in status.sources.items()),
             "parsed": _some(status.parse_success, "of the sources"),

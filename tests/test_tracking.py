@@ -312,6 +312,32 @@ def test_the_dataset_is_an_mlflow_dataset(client, folder):
     assert {tag.key: tag.value for tag in logged.tags} == {"mlflow.data.context": "evaluation"}
 
 
+def test_the_corpus_its_settings_and_its_targets_are_logged(client, folder):
+    corpus = {
+        "name": "kb",
+        "generation": 3,
+        "activated": "2026-09-10T08:00:00+00:00",
+        "policies": "1",
+        "denied": 2,
+        "built_with": {"chunker": {"name": "blocks", "size": 80}, "encoder": "minilm"},
+        "targets": [{"name": "revocations at once", "wanted": "100% within 1 s", "measured": "4 of 5", "met": False}],
+    }
+    results = make_results()
+    results.provenance["corpus"] = corpus
+    run = client.get_run(tracking.log(results, saved(results, folder)))
+    logged = {key: value for key, value in run.data.params.items() if key.startswith("corpus")}
+    assert logged == {
+        "corpus/generation": "3",
+        "corpus/activated": "2026-09-10T08:00:00+00:00",
+        "corpus/policies": "1",
+        "corpus/denied": "2",
+        "corpus/built_with/chunker.name": "blocks",
+        "corpus/built_with/chunker.size": "80",
+        "corpus/built_with/encoder": "minilm",
+    }
+    assert run.data.tags["freshness/revocations at once"] == "missed: 4 of 5, wanted 100% within 1 s"
+
+
 def test_a_sweep_has_one_child_for_each_variant_and_budget(client, folder):
     results = make_results(budgets=("main", "context_tokens=256"))
     runs = children(client, tracking.log(results, saved(results, folder)))

@@ -102,6 +102,7 @@ class Held:
             "active": active is not None and active.number == self.row.number,
             "activated": self.row.activated_at,
             "documents": self.row.documents,
+            "built_with": {**self.row.settings},
             "index_age_s": age,
             "denied": len(self.snapshot.denied()),
             "policies": corpus.policies.version,

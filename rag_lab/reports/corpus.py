@@ -34,6 +34,7 @@ def corpus_section(results: Results) -> tuple[Section, ...]:
         Facts(
             (
                 ("Corpus", f"{found['name']}, generation {found['generation']} ({state})"),
+                ("Built with", built_with(found["built_with"])),
                 ("Age of the index", age),
                 ("Denied", f"{plural(found['denied'], 'document')} of the generation, to everybody"),
                 ("Policies", f"version {found['policies']}"),
@@ -45,6 +46,15 @@ def corpus_section(results: Results) -> tuple[Section, ...]:
     if found["delays"]:
         blocks.append(_delays(found["delays"]))
     return (Section("The corpus", "corpus", tuple(blocks)),)
+
+
+def built_with(settings: Mapping[str, Any]) -> str:
+    """The settings that a generation was built with, in words."""
+    chunker = dict(settings["chunker"])
+    cut = str(chunker.pop("name")) + "".join(f", {key} {value}" for key, value in chunker.items())
+    if prefix := settings.get("context_prefix"):
+        cut += f" with a sentence by {prefix['generator']}"
+    return f"chunker {cut}; encoder {settings['encoder']}; analyzer {settings['analyzer']}"
 
 
 def _targets(checks: Sequence[Mapping[str, Any]]) -> Table:

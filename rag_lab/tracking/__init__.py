@@ -72,6 +72,7 @@ def _log_parent(run: Run, results: Results, folder: Path, reports: Sequence[Path
     for name, value in _flat(results.experiment):
         run.param(value, name)
     _log_held_equal(run, results)
+    _log_corpus(run, results)
     run.param(", ".join(results.variants), "variants")
     run.param(", ".join(results.budgets), "budgets")
     run.tag(str(len(results.warnings)), "warnings")
@@ -155,6 +156,20 @@ def _log_held_equal(run: Run, results: Results) -> None:
     run.param(results.snapshot, "snapshot")
     run.param(results.dataset.get("fingerprint", ""), "dataset_fingerprint")
     run.param(results.provenance.get("code_version", ""), "code_version")
+
+
+def _log_corpus(run: Run, results: Results) -> None:
+    """Which generation of a corpus was searched, what it was built with, and whether freshness targets were met."""
+    corpus = results.provenance.get("corpus")
+    if not corpus:
+        return
+    for name in ("generation", "activated", "policies", "denied"):
+        run.param(corpus[name], "corpus", name)
+    for name, value in _flat(corpus["built_with"]):
+        run.param(value, "corpus", "built_with", name)
+    for target in corpus["targets"]:
+        verdict = {True: "met", False: "missed", None: "open"}[target["met"]]
+        run.tag(f"{verdict}: {target['measured']}, wanted {target['wanted']}", "freshness", target["name"])
 
 
 def _log_dataset(run: Run, results: Results) -> None:

@@ -54,6 +54,8 @@ def test_the_active_generation_is_searched_and_named_in_the_results(corpus: Corp
     (section,) = corpus_section(results)
     assert section.title == "The corpus"
     assert section.blocks[0].items[0] == ("Corpus", "kb, generation 1 (active)")
+    assert dict(section.blocks[0].items)["Built with"] == "chunker blocks; encoder hash; analyzer none"
+    assert not {"snapshot", "snapshots"} & results.experiment.keys()
     assert [row[0].lines for row in section.blocks[1].rows] == [
         ("updates searchable in time",),
         ("revocations at once",),
