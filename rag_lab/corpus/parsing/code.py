@@ -145,14 +145,7 @@ def parse(data: bytes, name: str, keep_hidden: bool = False) -> Parsed:  # noqa:
     builder = LayerBuilder(decoded.text)
     add_code(builder, 0, len(decoded.text), _grammar(name, decoded.text))
     layer = builder.build()
-    return Parsed(
-        layer.text,
-        layer.blocks,
-        decoded.text,
-        layer.offsets,
-        version(),
-        notes=decoded.notes,
-    )
+    return Parsed(*layer, version(), notes=decoded.notes)
 
 
 def _grammar(name: str, text: str) -> Grammar | None:

@@ -55,10 +55,7 @@ def parse(data: bytes, name: str, keep_hidden: bool) -> Parsed:
     layer = write(original, reader.finished())
     title, metadata = package.properties()
     return Parsed(
-        layer.text,
-        layer.blocks,
-        original,
-        layer.offsets,
+        *layer,
         version(),
         title=title or clean(reader.title),
         metadata=metadata,

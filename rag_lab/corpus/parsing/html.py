@@ -67,10 +67,7 @@ def parse(data: bytes, name: str, keep_hidden: bool = False) -> Parsed:  # noqa:
     page.read()
     layer = page.builder.build()
     return Parsed(
-        layer.text,
-        layer.blocks,
-        decoded.text,
-        layer.offsets,
+        *layer,
         VERSION,
         title=clean("".join(page.title)),
         language=page.language,

@@ -21,7 +21,7 @@ from collections import deque
 from dataclasses import dataclass
 from functools import cache
 from itertools import accumulate
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -47,12 +47,12 @@ _WITHOUT_SPACES = ((0x2E80, 0x3130), (0x3190, 0xA000), (0xF900, 0xFB00), (0xFF00
 _FREE_CLUSTER = 64
 
 
-@dataclass(frozen=True, eq=False)
-class Layer:
-    """What a builder gives: see `Parsed` for the meaning of the fields."""
+class Layer(NamedTuple):
+    """What a builder gives: the first fields of a `Parsed`, in their order."""
 
     text: str
     blocks: tuple[Block, ...]
+    original: str
     offsets: IntArray
 
 
@@ -123,7 +123,7 @@ class LayerBuilder:
         text, kept = _composed(codes, kept)
         places = self._places()
         offsets = places[np.append(kept, len(raw))]
-        return Layer(text, _blocks(text, kept, self._marks), offsets)
+        return Layer(text, _blocks(text, kept, self._marks), self.original, offsets)
 
     def _add(self, text: str, start: int, step: bool, collapse: bool) -> None:
         if text:

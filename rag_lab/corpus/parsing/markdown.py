@@ -53,10 +53,7 @@ def parse(data: bytes, name: str, keep_hidden: bool = False) -> Parsed:  # noqa:
     add_markdown(builder, body, len(decoded.text), seen)
     layer = builder.build()
     return Parsed(
-        layer.text,
-        layer.blocks,
-        decoded.text,
-        layer.offsets,
+        *layer,
         version(),
         title=_text_of(metadata.get("title")),
         language=normal(_text_of(metadata.get("lang") or metadata.get("language"))),

@@ -59,10 +59,7 @@ def parse(data: bytes, name: str, keep_hidden: bool = False) -> Parsed:
     metadata = notebook.get("metadata")
     title = metadata.get("title") if isinstance(metadata, dict) else None
     return Parsed(
-        layer.text,
-        layer.blocks,
-        builder.original,
-        layer.offsets,
+        *layer,
         version(),
         title=title if isinstance(title, str) else "",
         removed=dict(sorted(seen.removed.items())),

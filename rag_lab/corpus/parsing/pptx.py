@@ -66,10 +66,7 @@ def parse(data: bytes, name: str, keep_hidden: bool) -> Parsed:
     layer = write(original, reader.drafts, sections_end_with_page=True)
     title, metadata = package.properties()
     return Parsed(
-        layer.text,
-        layer.blocks,
-        original,
-        layer.offsets,
+        *layer,
         version(),
         title="" if title.lower() == "powerpoint presentation" else title,
         metadata=metadata,

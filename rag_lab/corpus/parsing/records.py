@@ -53,7 +53,7 @@ def parse(data: bytes, name: str, keep_hidden: bool) -> Parsed:  # noqa: ARG001 
     for start, end in spans:
         _write_record(builder, start, end)
     layer = builder.build()
-    return Parsed(layer.text, layer.blocks, text, layer.offsets, version(), notes=tuple(notes))
+    return Parsed(*layer, version(), notes=tuple(notes))
 
 
 def _lines(text: str) -> tuple[list[tuple[int, int]], list[str]]:

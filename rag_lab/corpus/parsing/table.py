@@ -72,7 +72,7 @@ def parse(data: bytes, name: str, keep_hidden: bool) -> Parsed:  # noqa: ARG001 
     lead = TableWriter(builder).write(([_written(text, cell) for cell in row.cells] for row in rows), int(header))
     builder.block(BlockKind.TABLE, 0, lead=lead)
     layer = builder.build()
-    return Parsed(layer.text, layer.blocks, text, layer.offsets, version(), notes=tuple(notes))
+    return Parsed(*layer, version(), notes=tuple(notes))
 
 
 class _Reader:

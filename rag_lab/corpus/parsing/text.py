@@ -27,7 +27,7 @@ def parse(data: bytes, name: str, keep_hidden: bool = False) -> Parsed:  # noqa:
     builder = LayerBuilder(decoded.text)
     add_paragraphs(builder, 0, len(decoded.text), pages="\f" in decoded.text)
     layer = builder.build()
-    return Parsed(layer.text, layer.blocks, decoded.text, layer.offsets, VERSION, notes=decoded.notes)
+    return Parsed(*layer, VERSION, notes=decoded.notes)
 
 
 def add_paragraphs(builder: LayerBuilder, start: int, end: int, *, pages: bool = False) -> None:

@@ -62,10 +62,7 @@ def parse(data: bytes, name: str, keep_hidden: bool) -> Parsed:
     original = reading.original
     layer = Writer(original, reading.pages, hyphens).write(drafts)
     return Parsed(
-        layer.text,
-        layer.blocks,
-        original,
-        layer.offsets,
+        *layer,
         version(),
         title=title,
         metadata=metadata,
