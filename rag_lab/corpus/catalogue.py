@@ -393,18 +393,21 @@ class Catalogue:
         return [VersionRow(*row) for row in self._among(f"{select} WHERE document_id IN", document_ids)]
 
     def drop_versions(self, versions: Iterable[VersionRow]) -> None:
-        """Take versions out for good, and parses of contents that no version has any more."""
+        """Take versions out for good, and all parses of contents that no version has."""
         with self.transaction():
             for version in versions:
                 self._db.execute(
                     "DELETE FROM versions WHERE document_id = ? AND digest = ? AND part = ? AND position = ?",
                     (version.document_id, version.digest, version.part, version.position),
                 )
-                self._db.execute(
-                    "DELETE FROM parses WHERE content = ?1 AND NOT EXISTS "
-                    "(SELECT 1 FROM versions WHERE versions.content = ?1)",
-                    (version.content,),
-                )
+            self._db.execute("DELETE FROM parses WHERE content NOT IN (SELECT content FROM versions)")
+
+    def forget_errors(self, document_ids: Iterable[str]) -> None:
+        """Take out why sources could not be read, which may quote them."""
+        with self.transaction():
+            self._db.executemany(
+                "UPDATE sources SET error = '' WHERE document_id = ?", [(name,) for name in document_ids]
+            )
 
     def versions_at(self, generation: int) -> dict[str, VersionRow]:
         """Versions of one generation by document id."""

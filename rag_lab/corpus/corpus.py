@@ -479,7 +479,7 @@ class Corpus:
         clock, started = time.perf_counter(), instant()
         catalogue = self.catalogue
         checked = {uri: at for uri, (_, at) in catalogue.roots().items()}
-        discovery = discover(roots, catalogue.sources()) if roots else Discovery({}, {})
+        discovery = discover(roots, catalogue.sources(), checked) if roots else Discovery({}, {})
         for root, options in roots.items():
             catalogue.put_root(root, options.plain(), checked.get(root, started))
         before = catalogue.live()

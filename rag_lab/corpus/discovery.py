@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -95,8 +95,8 @@ def root_of(given: Path | str) -> str:
     return str(path)
 
 
-def discover(roots: Mapping[str, Options], known: Iterable[SourceRow] = ()) -> Discovery:
-    """Everything below the roots. `known` sources keep their ids.
+def discover(roots: Mapping[str, Options], known: Iterable[SourceRow] = (), added: Collection[str] = ()) -> Discovery:
+    """Everything below the roots. `known` sources keep their ids; `added` are the roots that are known already.
 
     Raises RagLabError when two sources come to one id, when a ``rights.yaml`` or an option cannot be meant, and when a
     dataset cannot be loaded. A root that is gone has no sources.
@@ -111,7 +111,7 @@ def discover(roots: Mapping[str, Options], known: Iterable[SourceRow] = ()) -> D
         if root.startswith(DATASET):
             below: Iterator[Found] = _records(root, options)
         else:
-            below = _files(root, options, ids, skipped, idle)
+            below = _files(root, options, ids, skipped, idle, _outermost(Path(root), {*roots, *added}))
         for one in below:
             other = found[one.document_id].uri if one.document_id in found else taken.get(one.document_id, one.uri)
             if other != one.uri:
@@ -138,7 +138,7 @@ def _records(root: str, options: Options) -> Iterator[Found]:
 
 
 def _files(
-    root: str, options: Options, ids: Mapping[str, str], skipped: Counter[str], idle: list[str]
+    root: str, options: Options, ids: Mapping[str, str], skipped: Counter[str], idle: list[str], outermost: Path
 ) -> Iterator[Found]:
     stated = options.statement
     start = Path(root)
@@ -148,7 +148,7 @@ def _files(
     for path in _paths(start, options.recursive, skipped):
         folder = path.parent
         if folder not in rules:
-            top = folder if alone else start
+            top = folder if outermost == path else outermost
             rules[folder] = _rules_of(folder, top, rules)
         ruled = [made for one in rules[folder] if (made := one.statement(path)) is not None]
         matched.update(id(statement) for one in rules[folder] for statement in one.matching(path))
@@ -167,9 +167,15 @@ def _files(
             about.st_size,
             about.st_mtime_ns,
         )
-    if not alone:
+    if outermost == start and not alone:
         every = {id(statement): statement for known in rules.values() for one in known for _, statement in one.rules}
         idle += [statement.place for number, statement in every.items() if number not in matched]
+
+
+def _outermost(start: Path, roots: Iterable[str]) -> Path:
+    """The outermost folder that was added and that this lies in: its rules hold for what is added of it once more."""
+    around = [Path(root) for root in roots if Path(root) in start.parents]
+    return min(around, key=lambda path: len(path.parts), default=start)
 
 
 def _rules_of(folder: Path, top: Path, known: Mapping[Path, list[Rules]]) -> list[Rules]:

@@ -187,34 +187,37 @@ class Ingestion:
     # --- a batch of changed sources ----------------------------------------------------------------------------------
 
     def _take(self, sources: Sequence[_Source]) -> None:
-        """Parse what is not parsed yet, keep it in one part, and make the documents."""
+        """Parse what is not parsed yet, make the documents, and keep in one part what became one."""
         known: dict[str, tuple[Parsed, str, int]] = {}
         self._look_up(sources, known)
         unknown = {_key(source): source for source in reversed(sources) if _key(source) not in known}
         outcomes = self._parse([source for source in reversed(unknown.values()) if source.found.record is None])
-        entries: list[Kept] = []
-        parses: list[tuple[str, str, int]] = []
-        for key, source in reversed(unknown.items()):
-            parsed = _parsed_record(source.found.record) if source.found.record else outcomes[key]
-            if isinstance(parsed, ParseError):
-                continue
-            if source.found.record is None:
-                parses.append((source.content, source.parser, len(entries)))
-            known[key] = parsed, "", len(entries)
-            entries.append(Kept(source.data, parsed))
-        new = write_part(self._store, entries) if entries else ""
-        self._catalogue.put_parses(new, parses)
         files = sum(source.found.record is None for source in sources)
         self.result.parsed += len(outcomes)
         self.result.parse_hits += files - len(outcomes)
+        entries: list[Kept] = []
+        parses: list[tuple[str, str, int]] = []
+        made: list[tuple[_Source, Document]] = []
         for source in sources:
+            key, record = _key(source), source.found.record
             try:
-                if _key(source) not in known:
-                    raise outcomes[_key(source)]  # type: ignore[misc]  # what is not known could not be parsed
-                parsed, part, position = known[_key(source)]
-                self._accept(source, parsed, self._document(source, parsed), part or new, position)
+                parsed = known[key][0] if key in known else _parsed_record(record) if record else outcomes[key]
+                if isinstance(parsed, ParseError):
+                    raise parsed
+                made.append((source, self._document(source, parsed)))
             except RagLabError as error:
                 self._fail(source.found, source.row, str(error))
+                continue
+            if key not in known:
+                if record is None:
+                    parses.append((source.content, source.parser, len(entries)))
+                known[key] = parsed, "", len(entries)
+                entries.append(Kept(source.data, parsed))
+        new = write_part(self._store, entries) if entries else ""
+        self._catalogue.put_parses(new, parses)
+        for source, document in made:
+            parsed, part, position = known[_key(source)]
+            self._accept(source, parsed, document, part or new, position)
 
     def _look_up(self, sources: Sequence[_Source], known: dict[str, tuple[Parsed, str, int]]) -> None:
         """Fill in what was parsed before; a part that is damaged or gone is parsed again."""

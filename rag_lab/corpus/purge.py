@@ -317,6 +317,7 @@ def _rewrite_kept(corpus: Corpus, names: Iterable[str], denies: Denies) -> int:
     """Forget denied versions, and write every kept part anew that holds what no version names; how many were."""
     catalogue, store = corpus.catalogue, corpus.kept
     catalogue.drop_versions(v for v in catalogue.versions(names) if denies(v.document_id, v.digest))
+    catalogue.forget_errors(names)
     rewritten, positions = 0, catalogue.positions()
     for key in store.entries(KEPT):
         named = positions.get(key, set())

@@ -1,7 +1,8 @@
 """What is stated about a document's rights, dates and standing: in its front matter, in ``rights.yaml``, by the caller.
 
 Who writes a document does not decide who reads it: the corpus's keeper does, in ``rights.yaml`` and in the options. The
-``rights.yaml`` of a document's folder comes first, then those of the folders above, then the options; the first that
+``rights.yaml`` of a document's folder comes first, then those of the folders above, up to the outermost that was
+added, then the options; the first that
 states a field decides it. `public`, `groups` and `policy` are one field: who states one of them has named the readers.
 The document's own front matter then only narrows. Its readers need both rights, its validity lies within the other, its
 standing is the lower of the two, and another tenant is an error. What the keeper leaves open it may state by itself,
@@ -173,11 +174,6 @@ class Rights:
     valid_until: datetime | None
     sections: tuple[tuple[str, Acl], ...]
     also: Acl | None = None
-
-    @property
-    def admits_somebody(self) -> bool:
-        """False where no reader, or no tenant, was stated."""
-        return bool(self.tenant and (self.acl.public or self.acl.groups or self.acl.policy))
 
 
 def rights_of(statements: Iterable[Statement]) -> Rights:

@@ -224,7 +224,7 @@ def _drift(corpus: Corpus, rows: Sequence[SourceRow], now: datetime) -> Drift:
     unseen = [uri for uri in roots if uri.startswith(DATASET) or not Path(uri).exists()]
     looked_at = {uri: Options.read(options) for uri, (options, _) in roots.items() if uri not in unseen}
     try:
-        found = discover(looked_at, rows).found
+        found = discover(looked_at, rows, roots).found
     except RagLabError as error:
         return Drift(unseen=[*unseen, str(error)])
     known = {row.document_id: row for row in rows}

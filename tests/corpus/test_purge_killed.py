@@ -187,3 +187,33 @@ def test_what_is_revoked_while_a_purge_begins_is_for_the_next(
     assert corpus.chunks("page3.txt", READER) == []
     assert corpus.purge().documents == ["page3.txt"]
     assert holding(corpus.store.root, [trace, b"Page 3 tells of gardening"]) == set()
+
+
+def test_what_could_not_be_ingested_is_not_kept_and_not_quoted(corpus: Corpus, docs: Path) -> None:
+    """A version with wrong rights fails alone; nothing of it may wait where no purge looks."""
+    words = "the-secret-name-of-the-reactor-vault"
+    (docs / "vault.md").write_text(f"---\ntitle: {words}\n---\n# Vault\n\nThe {words} is not to be told.\n")
+    corpus.add(docs)
+    fresh = f"---\ntitle: {words}\ngroups: {words}\n---\n# Vault\n\nAnother text that only the new version has.\n"
+    (docs / "vault.md").write_text(fresh)
+    (docs / "never.md").write_text("---\ngroups: none\n---\n# Never\n\nThis one never came in.\n")
+    assert sorted(corpus.update().failed) == ["never.md", "vault.md"]
+    assert holding(corpus.store.root, [b"only the new version", b"never came in"]) == set()
+    corpus.revoke(["vault.md"], "a test")
+    assert corpus.purge().proof.clean
+    assert holding(corpus.store.root, [f"The {words} is".encode(), f"groups: '{words}'".encode()]) == set()
+    assert not corpus.catalogue.source("vault.md").error
+
+
+def test_originals_that_made_the_same_document_go_as_well(corpus: Corpus, docs: Path) -> None:
+    """Three originals that differ in what no reader sees come to one version of the document."""
+    for number in range(3):
+        comment = f"<!-- remark {number} of the keeper of the northern vault -->"
+        (docs / "vault.md").write_text(f"---\nversion: v1\n---\n# Vault\n\nThe vault opens at nine.\n{comment}\n")
+        corpus.add(docs)
+    assert len(corpus.catalogue.versions(["vault.md"])) == 1
+    remarks = [f"remark {number} of the keeper".encode() for number in range(3)]
+    assert [holding(corpus.store.root, [remark]) for remark in remarks] == [{"corpora"}] * 3
+    corpus.revoke(["vault.md"], "a test")
+    assert corpus.purge().proof.clean
+    assert holding(corpus.store.root, remarks) == set()

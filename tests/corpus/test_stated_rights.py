@@ -209,3 +209,24 @@ def test_rules_that_cannot_be_meant_name_their_file(tmp_path: Path, text: str, m
     (tmp_path / "rights.yaml").write_text(text)
     with pytest.raises(RagLabError, match=message):
         read_rules(tmp_path)
+
+
+def test_rules_of_what_was_added_before_hold_for_a_part_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hash_encoder
+) -> None:
+    monkeypatch.setattr("rag_lab.retrieval.encoders.load_encoder", lambda name: hash_encoder)
+    monkeypatch.setattr(ingestion, "parse_guarded", parse_here)
+    docs = tmp_path / "docs"
+    (docs / "hr" / "bands").mkdir(parents=True)
+    (docs / "hr" / "bands" / "pay.txt").write_text("Nobody earns enough.")
+    (docs / "rights.yaml").write_text(f'rules:\n  "*": {PUBLIC}\n  "hr/*": {{groups: [hr]}}\n')
+    with Corpus.create(Store(tmp_path / "store"), "kb", encoder="hash", analyzer="none") as corpus:
+        corpus.add(docs)
+        for part in ("hr/bands/pay.txt", "hr/bands", "hr"):
+            report = corpus.add(docs / part, tenant="acme", public=True)
+            assert report.failed == {}
+            assert [bool(corpus.chunks("hr/bands/pay.txt", who)) for who in (STAFF, HR)] == [False, True]
+        assert not corpus.status().drift
+        (docs / "rights.yaml").write_text(f'rules:\n  "*": {PUBLIC}\n')
+        corpus.update()
+        assert corpus.chunks("hr/bands/pay.txt", STAFF)
