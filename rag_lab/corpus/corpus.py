@@ -266,6 +266,9 @@ class Corpus:
             raise RagLabError(f"corpus {self.name}: has no document '{unknown[0]}'; nothing was deleted")
         self._deny_deleted(wanted, reason, "caller")
         with self._publishing(wait_s):
+            # A publisher that was at work meanwhile may have brought out another content.
+            late = [row.document_id for row in self.catalogue.sources(wanted) if row.deleted_by != "caller"]
+            self._deny_deleted(late, reason, "caller")
             return self._publish({}, revive=False, progress=progress)
 
     def revoke(self, document_ids: Collection[str], reason: str, *, by: str = "") -> Denied:

@@ -192,7 +192,7 @@ def _paths(start: Path, recursive: bool, skipped: Counter[str]) -> Iterator[Path
     if start.is_file():
         yield start
         return
-    for folder, folders, files in os.walk(start):
+    for folder, folders, files in os.walk(start, onerror=_refuse):
         at = Path(folder)
         skipped["links to folders"] += sum((at / name).is_symlink() for name in folders)
         skipped["folders whose name is not UTF-8"] += sum(not _is_utf8(name) for name in folders)
@@ -213,6 +213,12 @@ def _paths(start: Path, recursive: bool, skipped: Counter[str]) -> Iterator[Path
                 skipped[f"{path.suffix.lower()} files"] += 1
             else:
                 yield path
+
+
+def _refuse(error: OSError) -> None:
+    """A folder that cannot be looked into is no empty one: its documents would count as gone."""
+    if not isinstance(error, FileNotFoundError):
+        raise RagLabError(f"{error.filename}: cannot be read ({error.strerror}); let it be read, or take it away")
 
 
 def _is_utf8(name: str) -> bool:
