@@ -17,8 +17,8 @@ from rag_lab.reports.numbers import count, duration, interval, p_value, plural, 
 if TYPE_CHECKING:
     from rag_lab.contracts import Chunk
     from rag_lab.corpus.catalogue import GenerationRow
-    from rag_lab.corpus.corpus import Report
     from rag_lab.corpus.migration import Migration
+    from rag_lab.corpus.publisher import Report
     from rag_lab.corpus.purge import Proof, Purge
     from rag_lab.corpus.status import Drift, Status
     from rag_lab.metrics.freshness import Check
@@ -28,7 +28,7 @@ NAMED = 5
 SHOWN = 400
 """How many characters of a chunk are shown."""
 TAKEN = {
-    "kept": "parts of kept originals (written anew)",
+    "kept": "parts of kept originals written anew",
     "encoding": "remembered encodings",
     "stages": "outputs of stages",
     "prefixes": "generated prefixes",
@@ -318,7 +318,7 @@ def print_purge(done: Purge, console: Console | None = None) -> None:
     _line(target, f"Purged {_names(done.documents, 'document')}", "bold")
     facts = {
         "active now": f"generation {done.generation}, without them" if done.generation else "",
-        "taken away": ", ".join(f"{count(n)} {TAKEN.get(kind, kind)}" for kind, n in done.removed.items()),
+        "taken away": ", ".join(f"{TAKEN.get(kind, kind)} {count(n)}" for kind, n in done.removed.items()),
     }
     _facts(target, facts)
 

@@ -147,11 +147,9 @@ def _files(
     matched: set[int] = set()
     for path in _paths(start, options.recursive, skipped):
         folder = path.parent
-        if folder not in rules:
-            top = folder if outermost == path else outermost
-            rules[folder] = _rules_of(folder, top, rules)
-        ruled = [made for one in rules[folder] if (made := one.statement(path)) is not None]
-        matched.update(id(statement) for one in rules[folder] for statement in one.matching(path))
+        ruling = _rules_of(folder, folder if outermost == path else outermost, rules)
+        ruled = [made for one in ruling if (made := one.statement(path)) is not None]
+        matched.update(id(statement) for one in ruling for statement in one.matching(path))
         name = unicodedata.normalize("NFC", path.name if alone else path.relative_to(start).as_posix())
         try:
             about = path.stat()
@@ -178,13 +176,13 @@ def _outermost(start: Path, roots: Iterable[str]) -> Path:
     return min(around, key=lambda path: len(path.parts), default=start)
 
 
-def _rules_of(folder: Path, top: Path, known: Mapping[Path, list[Rules]]) -> list[Rules]:
-    """The ``rights.yaml`` of a folder and of those above it up to `top`, the nearest first."""
-    above: list[Rules] = []
-    if folder != top:
-        above = known[folder.parent] if folder.parent in known else _rules_of(folder.parent, top, known)
-    own = read_rules(folder)
-    return [own, *above] if own else list(above)
+def _rules_of(folder: Path, top: Path, known: dict[Path, list[Rules]]) -> list[Rules]:
+    """The ``rights.yaml`` of a folder and of those above it up to `top`, the nearest first; each is read once."""
+    if folder not in known:
+        above = _rules_of(folder.parent, top, known) if folder != top else []
+        own = read_rules(folder)
+        known[folder] = [own, *above] if own else above
+    return known[folder]
 
 
 def _paths(start: Path, recursive: bool, skipped: Counter[str]) -> Iterator[Path]:

@@ -14,6 +14,7 @@ import pytest
 from rag_lab.contracts import Acl, Principal, RagLabError
 from rag_lab.corpus import ingestion
 from rag_lab.corpus.corpus import Corpus
+from rag_lab.corpus.discovery import Options, discover
 from rag_lab.corpus.parsing import parse
 from rag_lab.corpus.parsing.parsed import ParseError
 from rag_lab.corpus.rights import admits, group_names
@@ -230,3 +231,13 @@ def test_rules_of_what_was_added_before_hold_for_a_part_of_it(
         (docs / "rights.yaml").write_text(f'rules:\n  "*": {PUBLIC}\n')
         corpus.update()
         assert corpus.chunks("hr/bands/pay.txt", STAFF)
+
+
+def test_rules_of_folders_without_files_of_their_own_are_read_once(tmp_path: Path) -> None:
+    for name in ("archive/old.md", "hr/pay/bands.md"):
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_text("text")
+    rules = "".join(f"  '{pattern}': {PUBLIC}\n" for pattern in ("archive/*", "hr/*", "hr/pay/bands.md", "cn/*"))
+    (tmp_path / "rights.yaml").write_text(f"rules:\n{rules}")
+    found = discover({str(tmp_path): Options()})
+    assert [rule.partition("rule ")[2] for rule in found.idle] == ["'cn/*'"]
