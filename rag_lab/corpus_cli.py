@@ -15,7 +15,8 @@ from rag_lab.contracts import RagLabError
 
 if TYPE_CHECKING:
     from rag_lab.contracts import Principal
-    from rag_lab.corpus.corpus import Corpus, Report
+    from rag_lab.corpus.corpus import Corpus
+    from rag_lab.corpus.publisher import Report
 
 app = typer.Typer(
     help="Keep documents as corpora that change: publish, update, deny, restore.",

@@ -9,7 +9,10 @@ from pathlib import Path
 import rag_lab
 
 ROOT = Path(rag_lab.__file__).parent
-LIFE = "catalogue kept discovery stated ingestion prefixing corpus held status migration purge remains exports"
+LIFE = (
+    "catalogue kept discovery stated ingestion prefixing settings deletion cautions removal publisher corpus held "
+    "status migration purge remains exports"
+)
 ROWS = (
     ("contracts", "text"),
     ("store", "records", "provenance", "progress", "validation"),

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rag_lab.contracts import BoolArray, Principal, Question, RagLabError, Ranking, Request
+from rag_lab.corpus.publisher import build_beside
 from rag_lab.corpus.rights import Scopes
 from rag_lab.corpus.snapshot import Snapshot
 from rag_lab.metrics.ranking import check_overlap, ranked_documents, score_rankings
@@ -111,7 +112,7 @@ def migrate(
             f"--questions {dataset}: none of their readers may read anything in corpus {corpus.name}; give them the "
             "field principal, with tenant and groups"
         )
-    number, snapshot = corpus.build_beside({"encoder": encoder}, f"encoder {encoder} instead of {present}", progress)
+    number, snapshot = build_beside(corpus, {"encoder": encoder}, f"encoder {encoder} instead of {present}", progress)
     before = _scores(corpus, corpus.snapshot(), present, asked, requests)
     after = _scores(corpus, snapshot, encoder, asked, requests)
     rows = _rows(before, after, [question.query_id for question in asked.questions], readers)

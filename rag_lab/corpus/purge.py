@@ -29,8 +29,10 @@ from rag_lab.corpus.exports import exports
 from rag_lab.corpus.kept import KIND as KEPT
 from rag_lab.corpus.kept import Kept, Part, rewrite_part
 from rag_lab.corpus.prefixing import KIND as PREFIXES
+from rag_lab.corpus.publisher import replace_with
 from rag_lab.corpus.publishing import rewrite_without
 from rag_lab.corpus.remains import Finding, Hashes, files_below, marks, search, without
+from rag_lab.corpus.removal import remove_snapshots
 from rag_lab.corpus.segment import Segment
 from rag_lab.corpus.snapshot import KIND as SNAPSHOTS
 from rag_lab.corpus.snapshot import Snapshot
@@ -274,7 +276,7 @@ def _replace_active(corpus: Corpus, denies: Denies) -> int | None:
     gone = [name for name, version in catalogue.live().items() if denies(name, version.digest)]
     if active is None or not (gone or _holds(corpus.snapshot(), denies)):
         return None
-    return corpus.replace_with(rewrite_without(corpus.noting, corpus.snapshot(), denies), gone, "purge")
+    return replace_with(corpus, rewrite_without(corpus.noting, corpus.snapshot(), denies), gone, "purge")
 
 
 def _drop_prefixes(corpus: Corpus, names: Iterable[str], held: Sequence[Snapshot], denies: Denies) -> int:
@@ -301,7 +303,7 @@ def _drop_snapshots(corpus: Corpus, held: Sequence[Snapshot]) -> dict[str, int]:
         removed[kind] = sum(store.remove(kind, key) for key in ours)
     removed["encoding"] = sum(store.remove("encoding", key) for key in store.entries("encoding"))
     removed[SNAPSHOTS] = len(ids)
-    corpus.remove_snapshots(ids)
+    remove_snapshots(corpus, ids)
     return removed
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from rag_lab.contracts import Principal, RagLabError
-from rag_lab.corpus import ingestion
+from rag_lab.corpus import ingestion, publisher
 from rag_lab.corpus.catalogue import Event
 from rag_lab.corpus.corpus import Corpus, corpora
 from rag_lab.corpus.kept import KIND as KEPT
@@ -825,7 +825,7 @@ def test_languages_of_the_first_documents_choose_encoder_and_analyzer(
 ) -> None:
     asked: list[str] = []
     monkeypatch.setattr("rag_lab.retrieval.encoders.load_encoder", lambda name: asked.append(name) or hash_encoder)
-    monkeypatch.setattr(Corpus, "_build", _without_lucene(Corpus._build))
+    monkeypatch.setattr(publisher, "_build", _without_lucene(publisher._build))
     docs = tmp_path / "docs"
     docs.mkdir()
     (docs / "a.txt").write_text("员工每年有二十天带薪假期，需提前申请。")
@@ -838,8 +838,8 @@ def test_languages_of_the_first_documents_choose_encoder_and_analyzer(
 
 
 def _without_lucene(build: Callable) -> Callable:
-    def built(self, settings, *others):
-        return build(self, {**settings, "analyzer": "none"}, *others)
+    def built(corpus, settings, *others):
+        return build(corpus, {**settings, "analyzer": "none"}, *others)
 
     return built
 

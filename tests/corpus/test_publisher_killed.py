@@ -24,9 +24,10 @@ import pytest
 
 from rag_lab.contracts import Principal
 from rag_lab.corpus import ingestion
-from rag_lab.corpus.corpus import Corpus, checksum_of
+from rag_lab.corpus.corpus import Corpus
 from rag_lab.corpus.parsing import parse
 from rag_lab.corpus.parsing.parsed import ParseError
+from rag_lab.corpus.publisher import checksum_of
 from rag_lab.store import Store
 
 TESTS = Path(__file__).parent.parent
