@@ -105,5 +105,7 @@ def _track(results: Results, folder: Path, report: bool, shown: bool) -> str:
             bars.update("MLflow", 0, 1)
             files = [folder / f"report.{name}" for name in ("html", "pdf")] if report else []
             run_id = tracking.log(results, folder, files)
+        if not _holds(results):
+            raise RagLabError(f"{uri}: documents were denied while run {run_id} was logged; delete that run, run again")
         store.write("tracked", key, "run.json", json.dumps({"uri": uri, "run_id": run_id}).encode())
     return uri

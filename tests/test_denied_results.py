@@ -244,3 +244,21 @@ def test_denials_without_end_stop_what_is_written(
     definition = Experiment.read({"dataset": str(folder), "variants": ["bm25"], "generator": {"name": "none"}})
     with pytest.raises(RagLabError, match="denied faster than results are written; delete it and run again"):
         session.run_session(definition, tmp_path / "out", track=False, report=False)
+
+
+def test_a_run_that_was_logged_while_documents_were_denied_is_named(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAG_LAB_HOME", str(tmp_path / "store"))
+    monkeypatch.setattr("rag_lab.tracking.tracking_uri", lambda: "sqlite:///unused.db")
+    monkeypatch.setattr("rag_lab.tracking.own_folder", lambda uri: None)
+
+    def log(*_: object) -> str:
+        DenyList(Store.default()).deny("rooms", ["kitchens"], "leaked", by="test")
+        return "run-7"
+
+    monkeypatch.setattr("rag_lab.tracking.log", log)
+    definition = Experiment.read({"dataset": str(folder), "variants": ["bm25"], "generator": {"name": "none"}})
+    with pytest.raises(RagLabError, match="denied while run run-7 was logged; delete that run, run again"):
+        session.run_session(definition, tmp_path / "out", track=True, report=False)
+    assert Store.default().entries("tracked") == []

@@ -2,8 +2,8 @@
 
 From everything that was made of a document (its original, its text, its chunks, its vectors) a *mark* is taken every
 `STRIDE` bytes: a 64-bit hash of `WIDTH` bytes. Every window of every file is then hashed and looked up, so a piece of
-``WIDTH + STRIDE - 1`` bytes in a row is found wherever it lies. Marks say nothing about the text they are made of, and
-can be kept: a search may be repeated at any time.
+``WIDTH + STRIDE - 1`` bytes in a row is found wherever it lies. Marks do not hold the text they are made of; they only
+confirm a piece of it to who can guess the whole piece. They are kept: a search may be repeated at any time.
 
 Files are searched as they are, and once more unpacked where their format packs bytes: Parquet, NumPy archives, ZIP
 (office files), gzip, deflated streams of PDF. Windows that also occur in documents which stay are no marks, and neither
