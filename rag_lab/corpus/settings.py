@@ -32,12 +32,24 @@ def checked(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
     chosen = {**DEFAULTS, **{key: value for key, value in given.items() if value is not None}}
     if unknown := sorted(chosen.keys() - DEFAULTS.keys()):
         raise RagLabError(f"corpus {name}, setting {unknown[0]}: unknown; use {', '.join(DEFAULTS)}")
-    if not isinstance(chosen["keep"], int) or chosen["keep"] < 1:
+    if type(chosen["keep"]) is not int or chosen["keep"] < 1:
         raise RagLabError(f"corpus {name}, setting keep: {chosen['keep']!r} must be a whole number from 1")
+    if isinstance(chosen["chunker"], str):
+        chosen["chunker"] = {"name": chosen["chunker"]}
+    for key in ("chunker", "freshness"):
+        if not isinstance(chosen[key], Mapping) or not all(isinstance(field, str) for field in chosen[key]):
+            raise RagLabError(f"corpus {name}, setting {key}: {chosen[key]!r} is not a mapping of fields")
+    chosen["chunker"] = {**DEFAULTS["chunker"], **chosen["chunker"]}
+    factories = chosen["factories"]
+    if not isinstance(factories, list | tuple) or not all(isinstance(one, str) for one in factories):
+        raise RagLabError(f"corpus {name}, setting factories: {factories!r} is not a list of names such as [{FLAT}]")
     from rag_lab.metrics.freshness import Targets
 
     chosen["freshness"] = Targets.read(chosen["freshness"], f"corpus {name}, setting freshness").plain()
-    chunker_of(chosen["chunker"])
+    try:
+        chunker_of(chosen["chunker"])
+    except RagLabError as error:
+        raise RagLabError(f"corpus {name}, setting {str(error).removeprefix('snapshot.')}") from error
     if chosen["analyzer"] not in ANALYZERS:
         raise RagLabError(
             f"corpus {name}, setting analyzer: {chosen['analyzer']!r} is unknown; use one of {', '.join(ANALYZERS)}"

@@ -809,7 +809,14 @@ def test_corpora_by_name(tmp_path: Path, encoder: Counted) -> None:
         ("", {}, "corpus '': not a name"),
         ("kb", {"sise": 1}, "corpus kb, setting sise: unknown; use chunker, context_prefix, encoder"),
         ("kb", {"keep": 0}, "corpus kb, setting keep: 0 must be a whole number from 1"),
-        ("kb", {"chunker": {"name": "knife"}}, "'knife' is unknown"),
+        ("kb", {"chunker": {"name": "knife"}}, "corpus kb, setting chunker.name: 'knife' is unknown"),
+        ("kb", {"chunker": {"name": "blocks", "size": -5}}, "corpus kb, setting chunker.size: "),
+        ("kb", {"chunker": "knife"}, "corpus kb, setting chunker.name: 'knife' is unknown"),
+        ("kb", {"chunker": ["blocks"]}, r"corpus kb, setting chunker: \['blocks'\] is not a mapping of fields"),
+        ("kb", {"chunker": {80: "size"}}, "corpus kb, setting chunker: {80: 'size'} is not a mapping of fields"),
+        ("kb", {"freshness": 60}, "corpus kb, setting freshness: 60 is not a mapping of fields"),
+        ("kb", {"factories": "Flat"}, "corpus kb, setting factories: 'Flat' is not a list of names such as"),
+        ("kb", {"keep": True}, "corpus kb, setting keep: True must be a whole number from 1"),
         ("kb", {"analyzer": "fr"}, "corpus kb, setting analyzer: 'fr' is unknown; use one of auto, en"),
         ("kb", {"freshness": {"share": 2}}, "corpus kb, setting freshness.share"),
     ],
@@ -818,6 +825,14 @@ def test_settings_that_cannot_be(tmp_path: Path, name: str, settings: dict, mess
     with pytest.raises(RagLabError, match=message):
         Corpus.create(Store(tmp_path), name, **settings)
     assert corpora(Store(tmp_path)) == []
+
+
+def test_a_chunker_is_named_or_the_usual_one_with_other_settings(tmp_path: Path) -> None:
+    for number, (given, chosen) in enumerate(
+        [("window", {"name": "window"}), ({"size": 80}, {"name": "blocks", "size": 80}), (None, {"name": "blocks"})]
+    ):
+        with Corpus.create(Store(tmp_path), f"kb{number}", chunker=given) as corpus:
+            assert corpus.catalogue.settings["chunker"] == chosen
 
 
 def test_languages_of_the_first_documents_choose_encoder_and_analyzer(
