@@ -1,6 +1,7 @@
 """Encoders: one vector for one text whatever surrounds it, tokens where they lie, errors that name encoder and fix."""
 
 import json
+import logging
 import subprocess
 import sys
 
@@ -330,6 +331,21 @@ def test_an_unknown_name_is_one_line_with_name_and_fix():
     assert "\n" not in message
     assert message.startswith("encoder 'no-such/encoder' cannot be loaded (")
     assert "minilm, multilingual-e5, the folder" in message
+
+
+def test_attempts_to_reach_the_hub_are_not_told_one_by_one(monkeypatch):
+    hub = logging.getLogger("huggingface_hub")
+    before, heard = hub.getEffectiveLevel(), []
+
+    def unreachable(name):
+        heard.append(hub.isEnabledFor(logging.WARNING))
+        raise OSError("no connection")
+
+    monkeypatch.setattr("sentence_transformers.SentenceTransformer", unreachable)
+    with pytest.raises(RagLabError, match="no connection"):
+        load_encoder("no-such/encoder")
+    assert heard == [False]
+    assert hub.getEffectiveLevel() == before
 
 
 def test_a_folder_that_is_no_model_is_refused(tmp_path):

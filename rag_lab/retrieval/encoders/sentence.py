@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
 
@@ -81,13 +83,26 @@ def _load(name: str) -> Any:
     from sentence_transformers import SentenceTransformer
 
     try:
-        return SentenceTransformer(name)
+        with _quiet_hub():
+            return SentenceTransformer(name)
     except (OSError, ValueError, KeyError, RuntimeError) as error:
         why = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise RagLabError(
             f"encoder {name!r} cannot be loaded ({why}); name minilm, multilingual-e5, the folder of a "
             "sentence-transformers model, or one on the hub that can be reached"
         ) from None
+
+
+@contextmanager
+def _quiet_hub() -> Iterator[None]:
+    """Nothing of the hub's own warnings of each attempt to reach it: the error says it once."""
+    hub = logging.getLogger("huggingface_hub")
+    before = hub.level
+    hub.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        hub.setLevel(before)
 
 
 def _prompt(model: Any, *keys: str) -> str:
