@@ -10,6 +10,7 @@ import random
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -105,10 +106,20 @@ while done < reads or not stop.exists():
 """
 
 
-def start_readers(tmp_path: Path, store: Store, snapshot: str, stop: Path) -> tuple[list[Any], list[Path]]:
-    """Three readers, each of which has handed out something, and their logs."""
+@pytest.fixture
+def readers() -> Iterator[list[Any]]:
+    """Processes that end with the test, however it ends."""
+    started: list[Any] = []
+    yield started
+    for reader in started:
+        reader.kill()
+        reader.wait()
+
+
+def start_readers(readers: list[Any], tmp_path: Path, store: Store, snapshot: str, stop: Path) -> list[Path]:
+    """Start three readers, wait until each has handed out something, and return their logs."""
     tests = str(Path(__file__).parents[1])
-    readers, logs = [], [tmp_path / f"log{n}" for n in range(3)]
+    logs = [tmp_path / f"log{n}" for n in range(3)]
     for number, (log, stage) in enumerate(zip(logs, ("dense", "dense", "bm25"), strict=True)):
         arguments = [tests, str(store.root), snapshot, stage, str(BATCHES), " ".join(WORDS), str(number), str(stop)]
         with log.open("w") as file:
@@ -116,11 +127,13 @@ def start_readers(tmp_path: Path, store: Store, snapshot: str, stop: Path) -> tu
     while not all(log.read_text().count("\n") > 20 for log in logs):
         assert [reader.poll() for reader in readers] == [None] * 3
         time.sleep(0.05)
-    return readers, logs
+    return logs
 
 
 @pytest.mark.slow
-def test_no_revoked_document_is_handed_out_after_the_call_returned(tmp_path: Path, hash_encoder: Any) -> None:
+def test_no_revoked_document_is_handed_out_after_the_call_returned(
+    tmp_path: Path, hash_encoder: Any, readers: list[Any]
+) -> None:
     draw, store, stop = random.Random(5), Store(tmp_path / "store"), tmp_path / "stop"
     documents = [
         Document(f"d{n}", " ".join(draw.choices(WORDS, k=6)) + f" unit{n}.", acl=Acl(public=True), language="en")
@@ -129,7 +142,7 @@ def test_no_revoked_document_is_handed_out_after_the_call_returned(tmp_path: Pat
     snapshot = publish(
         store, documents, Whole(), analyzer="en", encoder=hash_encoder, factories=["Flat"], corpus="manuals"
     )
-    readers, logs = start_readers(tmp_path, store, snapshot.id, stop)
+    logs = start_readers(readers, tmp_path, store, snapshot.id, stop)
     deny, returned, took = DenyList(store), {}, []
     order = [document.document_id for document in documents]
     draw.shuffle(order)
@@ -154,7 +167,9 @@ def test_no_revoked_document_is_handed_out_after_the_call_returned(tmp_path: Pat
 
 
 @pytest.mark.slow
-def test_no_purged_document_is_handed_out(tmp_path: Path, hash_encoder: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_purged_document_is_handed_out(
+    tmp_path: Path, hash_encoder: Any, monkeypatch: pytest.MonkeyPatch, readers: list[Any]
+) -> None:
     monkeypatch.setattr("rag_lab.retrieval.encoders.load_encoder", lambda name: hash_encoder)
     draw, store, stop = random.Random(7), Store(tmp_path / "store"), tmp_path / "stop"
     docs = tmp_path / "docs"
@@ -164,7 +179,7 @@ def test_no_purged_document_is_handed_out(tmp_path: Path, hash_encoder: Any, mon
         (docs / name).write_text(" ".join(draw.choices(WORDS, k=6)) + f" stands in {name} and nowhere else.")
     with Corpus.create(store, "manuals", encoder="hash", analyzer="en", keep=2) as corpus:
         corpus.add(docs, tenant="default", public=True)
-        readers, logs = start_readers(tmp_path, store, "", stop)
+        logs = start_readers(readers, tmp_path, store, "", stop)
         returned: dict[str, float] = {}
         for number in range(0, 20, 4):
             gone = names[number : number + 4]
