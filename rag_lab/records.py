@@ -39,7 +39,7 @@ def loads(data: bytes) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    kind = type(value)
+    kind: type = type(value)
     if kind in _ATOMS:
         return value
     if names := _field_names(kind):

@@ -257,8 +257,8 @@ def manifest(folder: Path) -> dict[str, Any]:
     return found
 
 
-def verify(folder: Path, contents: bool = True) -> None:
-    """Check that every file is there with its size and, with `contents`, its SHA-256; the error names the file."""
+def verify(folder: Path) -> None:
+    """Check that every file is there with its size and its SHA-256; the error names the file."""
     listed = manifest(folder).get("files")
     if not isinstance(listed, dict):
         raise RagLabError(f"{folder}: not a published folder (its manifest lists no files); delete it and run again")
@@ -266,5 +266,5 @@ def verify(folder: Path, contents: bool = True) -> None:
         path = folder / name
         if not path.is_file() or path.stat().st_size != expected["bytes"]:
             raise RagLabError(f"{path}: missing or cut short; delete {folder} and run again")
-        if contents and file_digest(path) != expected["sha256"]:
+        if file_digest(path) != expected["sha256"]:
             raise RagLabError(f"{path}: checksum differs from the manifest; delete {folder} and run again")

@@ -116,7 +116,7 @@ class ChunkTable:
         if len(staying) == len(self):
             return self
         columns = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "classes"}
-        taken = {
+        taken: dict[str, Any] = {
             name: column[staying] if isinstance(column, np.ndarray) else [column[row] for row in staying]
             for name, column in columns.items()
         }

@@ -381,11 +381,11 @@ class Corpus:
         """Documents of the newest generation, read from what was kept; also those that are denied."""
         return documents_of(self.catalogue.live(document_ids).values(), self.kept)
 
-    def status(self, now: datetime | None = None, *, drift: bool = True) -> Status:
+    def status(self, *, drift: bool = True) -> Status:
         """What there is, how old it is, and what is wrong with it; see `rag_lab.corpus.status`."""
         from rag_lab.corpus.status import status_of
 
-        return status_of(self, now or datetime.now(UTC), drift)
+        return status_of(self, datetime.now(UTC), drift)
 
     def _named(self, document_ids: Collection[str]) -> list[str]:
         """Ids as the corpus has them. One that it does not have as it was typed is meant in NFC, as files are named."""

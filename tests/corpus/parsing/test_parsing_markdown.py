@@ -63,7 +63,7 @@ def test_s03_rules_are_not_front_matter(source: str, check: Check) -> None:
     [
         ("---\na: 1.10\nb: no\nc: [x, 2]\n---\n", {"a": "1.10", "b": "no", "c": ["x", "2"]}),
         ("---\nd:\n  e: f\n---\n", {"d": {"e": "f"}}),
-        ("---\na: true\nb: [false, trueish]\nc: \"true\"\n---\n", {"a": True, "b": [False, "trueish"], "c": "true"}),
+        ('---\na: true\nb: [false, trueish]\nc: "true"\n---\n', {"a": True, "b": [False, "trueish"], "c": "true"}),
         ("---\na: b\n...\nrest", {"a": "b"}),
         ("\ufeff---\na: b\n---", {"a": "b"}),
         ("---\rtitle: x\r---\rrest", {"title": "x"}),
