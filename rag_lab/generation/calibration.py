@@ -50,7 +50,7 @@ def calibrate(confidences: npt.ArrayLike, right: npt.ArrayLike, answerable: npt.
     keep, decline = confidence[is_right], confidence[~can_answer]
     if not len(keep) or not len(decline):
         missing = "question answered rightly" if not len(keep) else "unanswerable question"
-        raise RagLabError(f"calibration: not one {missing} among {len(confidence)}; add some to the calibration split")
+        raise RagLabError(f"calibration: not one {missing} among the calibration questions; add some to their split")
     levels = np.unique(np.concatenate([keep, decline]))
     cuts = np.concatenate([[0.0], (levels[:-1] + levels[1:]) / 2, [np.nextafter(levels[-1], np.inf)]])
     given = _share_from(keep, cuts)
