@@ -145,9 +145,10 @@ def test_lucene_is_quiet_and_the_keyboard_still_interrupts(tmp_path: Path) -> No
     done = run(
         "import os, pathlib, signal, time\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        "from rag_lab.retrieval.bm25 import Bm25Index, build\n"
+        "import numpy as np; from rag_lab.retrieval.bm25 import Bm25Index, Entries, build\n"
         f"folder = pathlib.Path({str(tmp_path / 'index')!r})\n"
-        "build(folder, ['one', 'two'], [0, 0], 'multilingual', ['a', 'b'])\n"
+        "entries = Entries(['one', 'two'], [0, 0], ['a', 'b'], [0, 0], np.array([1, 2]))\n"
+        "build(folder, entries, 'multilingual')\n"
         "print(Bm25Index(folder).search(['two'], 5, None).row)\n"
         "try:\n"
         "    os.kill(os.getpid(), signal.SIGINT)\n"
@@ -197,8 +198,9 @@ def test_a_running_jvm_that_is_too_old_is_an_error() -> None:
 # --- beside other libraries -----------------------------------------------------------------------------------------
 
 OURS = (
-    "from rag_lab.retrieval.bm25 import Bm25Index, build\n"
-    "build(folder / 'ours', ['one', 'two'], [0, 0], 'en', ['a', 'b'])\n"
+    "import numpy as np; from rag_lab.retrieval.bm25 import Bm25Index, Entries, build\n"
+    "entries = Entries(['one', 'two'], [0, 0], ['a', 'b'], [0, 0], np.array([1, 2]))\n"
+    "build(folder / 'ours', entries, 'en')\n"
     "assert Bm25Index(folder / 'ours').search(['two'], 5, None).row.tolist() == [1]\n"
 )
 PYSERINI = (
