@@ -16,7 +16,8 @@ from rag_lab.corpus.catalogue import Catalogue, GenerationRow
 from rag_lab.corpus.corpus import Corpus
 from rag_lab.corpus.ingestion import documents_of, text_digest
 from rag_lab.corpus.snapshot import Snapshot
-from rag_lab.metrics.freshness import Targets, age_s, check, delays, summary
+from rag_lab.corpus.status import drift_of, timed
+from rag_lab.metrics.freshness import Targets, age_s, check, summary
 from rag_lab.store import Store
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ class Held:
     def facts(self, targets: Mapping[str, Any] | None) -> dict[str, Any]:
         """What results say about the corpus; freshness is held to `targets`, or to the corpus's own for None."""
         corpus, now = self.corpus, datetime.now(UTC)
-        frame = delays(corpus.catalogue.events())
+        frame = timed(corpus, now, drift_of(corpus, now))
         age = age_s(self.row.activated_at, now)
         wanted = Targets.read(corpus.catalogue.settings["freshness"] if targets is None else targets)
         active = corpus.catalogue.active

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rag_lab.contracts import CacheUse, RagLabError
-from rag_lab.corpus.catalogue import SourceRow
+from rag_lab.corpus.catalogue import Event, SourceRow, instant
 from rag_lab.corpus.discovery import DATASET, Found, Options, discover
 from rag_lab.corpus.kept import KIND as KEPT
 from rag_lab.corpus.segment import EMBEDDING
@@ -22,6 +22,8 @@ from rag_lab.metrics.freshness import Check, Targets, age_s, check, delays, summ
 from rag_lab.store import manifest
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from rag_lab.corpus.corpus import Corpus
 
 
@@ -29,7 +31,8 @@ if TYPE_CHECKING:
 class Drift:
     """Sources that are not as they were published, by document id; `oldest_s` is the age of the first such change.
 
-    `unseen`: roots that were not looked at, since they are datasets or cannot be read.
+    `since`: when each of them changed; `unseen`: roots that were not looked at, since they are datasets or cannot be
+    read.
     """
 
     changed: Sequence[str] = ()
@@ -37,6 +40,7 @@ class Drift:
     missing: Sequence[str] = ()
     unseen: Sequence[str] = ()
     oldest_s: float | None = None
+    since: Mapping[str, datetime] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
         return bool(self.changed or self.new or self.missing)
@@ -114,7 +118,8 @@ def status_of(corpus: Corpus, now: datetime, drift: bool) -> Status:
     rows = catalogue.sources()
     live = catalogue.live()
     age = age_s(active.activated_at, now) if active else None
-    frame = delays(catalogue.events())
+    found = _drift(corpus, rows, now) if drift else None
+    frame = timed(corpus, now, found)
     targets = Targets.read(catalogue.settings["freshness"])
     counters = catalogue.counters()
     there = [row for row in rows if not row.deleted_by]
@@ -136,7 +141,7 @@ def status_of(corpus: Corpus, now: datetime, drift: bool) -> Status:
         orphans=_orphans(corpus),
         backlog=_backlog(corpus, now),
         coverage=_coverage(corpus, snapshot) if snapshot else Coverage(),
-        drift=_drift(corpus, rows, now) if drift else None,
+        drift=found,
         parse_success=1 - len(failed) / len(there) if there else None,
         duplicate_documents=_duplicates([version.content for version in live.values()]),
         duplicate_chunks=_duplicates(snapshot.chunks.content_hash) if snapshot else None,
@@ -232,9 +237,10 @@ def _drift(corpus: Corpus, rows: Sequence[SourceRow], now: datetime) -> Drift:
     new = [name for name in found if name not in known or known[name].deleted_by == "source"]
     missing = [r.document_id for r in rows if r.root in looked_at and not r.deleted_by and r.document_id not in found]
     checked = {uri: datetime.fromisoformat(at) for uri, (_, at) in roots.items()}
-    since = [checked[known[name].root] for name in missing]
-    since += [max(checked[found[name].root], _written(found[name])) for name in (*changed, *new)]
-    return Drift(changed, new, missing, unseen, max(0.0, (now - min(since)).total_seconds()) if since else None)
+    since = {name: checked[known[name].root] for name in missing}
+    since |= {name: max(checked[found[name].root], _moment(found[name].modified_ns)) for name in (*changed, *new)}
+    oldest = max(0.0, (now - min(since.values())).total_seconds()) if since else None
+    return Drift(changed, new, missing, unseen, oldest, since)
 
 
 def _is_changed(one: Found, row: SourceRow) -> bool:
@@ -246,5 +252,35 @@ def _is_changed(one: Found, row: SourceRow) -> bool:
         return True
 
 
-def _written(one: Found) -> datetime:
-    return datetime.fromtimestamp(one.modified_ns / 1e9, UTC)
+def _moment(modified_ns: int) -> datetime:
+    return datetime.fromtimestamp(modified_ns / 1e9, UTC)
+
+
+def timed(corpus: Corpus, now: datetime, drift: Drift | None) -> pd.DataFrame:
+    """The delays of a corpus (`freshness.delays`): of what had its effect, and of what still waits for it.
+
+    That are sources which failed or, as far as `drift` was looked at, are not published as they are, and denied
+    documents that are not purged.
+    """
+    catalogue = corpus.catalogue
+    first = min((row.activated_at for row in catalogue.generations() if row.activated_at), default=None)
+    waiting: dict[tuple[str, str], datetime] = {}
+    for row in catalogue.sources(status="failed"):
+        known = row.ingested_at or row.discovered_at
+        kind = "loaded" if row.ingested_at is None and (first is None or known <= first) else "searchable"
+        waiting[kind, row.document_id] = max(_moment(row.modified_ns), datetime.fromisoformat(known))
+    if drift is not None:
+        for name in (*drift.changed, *drift.new):
+            key = ("searchable", name)
+            waiting[key] = min(drift.since[name], waiting.get(key, now))
+        waiting |= {("removed", name): drift.since[name] for name in drift.missing}
+    for one in _backlog(corpus, now):
+        if one.why != "removed":
+            waiting["purged", one.document_id] = now - timedelta(seconds=one.age_s)
+    events = [Event(kind, name, instant(min(since, now))) for (kind, name), since in waiting.items()]
+    return delays([*catalogue.events(), *events], now)
+
+
+def drift_of(corpus: Corpus, now: datetime) -> Drift:
+    """How far the sources are from what is published."""
+    return _drift(corpus, corpus.catalogue.sources(), now)

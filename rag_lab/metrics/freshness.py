@@ -10,11 +10,14 @@ A delay lasts from when a change began to when its effect was there:
 
 The time at which a source was written is its file's, but not before the folder was last looked at. Percentiles are
 delays that occurred: the smallest that at least so many do not exceed.
+
+What has no effect yet counts as well: a source that failed or that nobody published, a denial that was not purged. Once
+it has lasted longer than its target it is a miss; before, nobody can say, and it is left out of the count.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
@@ -105,15 +108,19 @@ class Check:
         return {name: getattr(self, name) for name in self.__slots__}
 
 
-def delays(events: Iterable[Timed]) -> pd.DataFrame:
-    """One row for each measured event: kind, document_id, started (UTC), seconds (NaN while it lasts)."""
+def delays(events: Iterable[Timed], now: datetime) -> pd.DataFrame:
+    """One row for each measured event: kind, document_id, started (UTC), seconds, and whether it lasts at `now`.
+
+    `seconds` of what lasts are those until now.
+    """
     import pandas as pd
 
     rows = [(e.kind, e.document_id, e.started_at, e.ended_at) for e in events if e.kind in MEASURED]
     frame = pd.DataFrame(rows, columns=["kind", "document_id", "started", "ended"])
     frame["started"] = pd.to_datetime(frame["started"], utc=True, format="ISO8601")
     ended = pd.to_datetime(frame.pop("ended"), utc=True, format="ISO8601")
-    frame["seconds"] = (ended - frame["started"]).dt.total_seconds()
+    frame["lasts"] = ended.isna()
+    frame["seconds"] = (ended.fillna(pd.Timestamp(now)) - frame["started"]).dt.total_seconds().clip(lower=0)
     return frame
 
 
@@ -121,11 +128,11 @@ def summary(frame: pd.DataFrame) -> list[dict[str, Any]]:
     """For each kind of `delays`: n, how many still last, p50, p95 and max in seconds (None where none has ended)."""
     rows = []
     for kind in MEASURED:
-        seconds = frame.loc[frame["kind"] == kind, "seconds"].to_numpy(dtype=float)
-        if not len(seconds):
+        mine = frame[frame["kind"] == kind]
+        if not len(mine):
             continue
-        ended = seconds[np.isfinite(seconds)]
-        row: dict[str, Any] = {"kind": kind, "n": len(seconds), "open": len(seconds) - len(ended)}
+        ended = mine.loc[~mine["lasts"], "seconds"].to_numpy(dtype=float)
+        row: dict[str, Any] = {"kind": kind, "n": len(mine), "open": len(mine) - len(ended)}
         for name, share in (("p50", 50), ("p95", 95), ("max", 100)):
             row[name] = float(np.percentile(ended, share, method="inverted_cdf")) if len(ended) else None
         rows.append(row)
@@ -135,20 +142,19 @@ def summary(frame: pd.DataFrame) -> list[dict[str, Any]]:
 def check(targets: Targets, frame: pd.DataFrame, index_age_s: float | None) -> list[Check]:
     """Each stated target against the delays, and against the age of the index (None: nothing is published)."""
 
-    def of(kind: str) -> Sequence[float]:
-        seconds: Sequence[float] = frame.loc[frame["kind"] == kind, "seconds"].fillna(np.inf).tolist()
-        return seconds
+    def within(name: str, kind: str, limit: float, share: float) -> Check:
+        return _within(name, frame[frame["kind"] == kind], limit, share)
 
     found = []
     if targets.searchable_within_s is not None:
         name, limit = "updates searchable in time", targets.searchable_within_s
-        found.append(_within(name, of("searchable"), limit, targets.share))
+        found.append(within(name, "searchable", limit, targets.share))
     if targets.revoked_at_once:
-        found.append(_within("revocations at once", of("revoked"), AT_ONCE_S, 1.0))
+        found.append(within("revocations at once", "revoked", AT_ONCE_S, 1.0))
     if targets.deleted_within_s is not None:
-        found.append(_within("deletions denied in time", of("deleted"), targets.deleted_within_s, 1.0))
+        found.append(within("deletions denied in time", "deleted", targets.deleted_within_s, 1.0))
     if targets.purged_within_s is not None:
-        found.append(_within("purges done in time", of("purged"), targets.purged_within_s, 1.0))
+        found.append(within("purges done in time", "purged", targets.purged_within_s, 1.0))
     if targets.index_age_s is not None:
         measured = "nothing is published" if index_age_s is None else f"{index_age_s:.0f} s"
         met = None if index_age_s is None else index_age_s <= targets.index_age_s
@@ -158,12 +164,14 @@ def check(targets: Targets, frame: pd.DataFrame, index_age_s: float | None) -> l
     return found
 
 
-def _within(name: str, seconds: Sequence[float], limit: float, share: float) -> Check:
-    inside = sum(value <= limit for value in seconds)
+def _within(name: str, frame: pd.DataFrame, limit: float, share: float) -> Check:
+    """What has ended in time, of all that has ended or has lasted too long already."""
+    late = frame["seconds"] > limit
+    inside, n = int((~late & ~frame["lasts"]).sum()), int((late | ~frame["lasts"]).sum())
     wanted = f"{share:.0%} within {limit:g} s"
-    if not seconds:
+    if not n:
         return Check(name, wanted, "none happened", 0, None)
-    return Check(name, wanted, f"{inside} of {len(seconds)}", len(seconds), inside >= share * len(seconds))
+    return Check(name, wanted, f"{inside} of {n}", n, inside >= share * n)
 
 
 def age_s(moment: str | None, now: datetime) -> float | None:

@@ -20,7 +20,8 @@ from rag_lab.corpus.catalogue import Event
 from rag_lab.corpus.corpus import Corpus, corpora
 from rag_lab.corpus.kept import KIND as KEPT
 from rag_lab.corpus.kept import Part, rewrite_part
-from rag_lab.corpus.status import status_of
+from rag_lab.corpus.status import drift_of, status_of, timed
+from rag_lab.metrics.freshness import Targets, check
 from rag_lab.store import Store
 
 STAFF = Principal("acme")
@@ -864,3 +865,26 @@ def test_the_catalogue_of_a_corpus_is_json_where_it_is_not_columns(corpus: Corpu
     corpus.add(docs)
     rights = json.loads(corpus.catalogue.live()["hr/pay.txt"].rights)
     assert (rights["tenant"], rights["acl"], rights["source_uri"]) == ("acme", [False, ["hr"], ""], "hr/pay.txt")
+
+
+def test_what_is_not_searchable_yet_misses_its_target_in_the_end(corpus: Corpus, docs: Path) -> None:
+    corpus.add(docs)
+    (docs / "travel.txt").write_text("The allowance is 600 euros.")
+    corpus.update()
+    (docs / "leave.md").write_bytes(b"%PDF-1.7 cut")
+    assert corpus.update().failed.keys() == {"leave.md"}
+    (docs / "hr" / "pay.txt").write_text("Salary bands start at 4000.")
+    (docs / "new.txt").write_text("news")
+    corpus.revoke(["travel.txt"], "leaked")
+    targets = Targets(searchable_within_s=60, purged_within_s=90)
+
+    def seen(after_s: float) -> list[tuple[str, bool | None]]:
+        now = datetime.now(UTC) + timedelta(seconds=after_s)
+        found = timed(corpus, now, drift_of(corpus, now))
+        return [(one.measured, one.met) for one in check(targets, found, None)]
+
+    assert seen(0) == [("1 of 1", True), ("none happened", None)]
+    assert seen(80) == [("1 of 4", False), ("none happened", None)]
+    assert seen(100) == [("1 of 4", False), ("0 of 1", False)]
+    (row,) = [one for one in corpus.status().delays if one["kind"] == "searchable"]
+    assert (row["n"], row["open"]) == (4, 3)
