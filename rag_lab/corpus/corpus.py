@@ -35,6 +35,8 @@ from rag_lab.corpus.snapshot import Snapshot
 from rag_lab.store import Store, write_atomically
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from rag_lab.corpus.migration import Migration
     from rag_lab.corpus.purge import Proof, Purge
     from rag_lab.corpus.status import Status
@@ -380,6 +382,13 @@ class Corpus:
     def documents(self, document_ids: Iterable[str] | None = None) -> list[Document]:
         """Documents of the newest generation, read from what was kept; also those that are denied."""
         return documents_of(self.catalogue.live(document_ids).values(), self.kept)
+
+    def delays(self) -> pd.DataFrame:
+        """How long every change took or, where it has no effect yet, has lasted; see `rag_lab.metrics.freshness`."""
+        from rag_lab.corpus.status import drift_of, timed
+
+        now = datetime.now(UTC)
+        return timed(self, now, drift_of(self, now))
 
     def status(self, *, drift: bool = True) -> Status:
         """What there is, how old it is, and what is wrong with it; see `rag_lab.corpus.status`."""
