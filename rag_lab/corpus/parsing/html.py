@@ -3,7 +3,7 @@
 Out stay: what a browser never shows (scripts, style sheets, templates, `noscript`, graphics, form fields), what the
 page hides (see `html_elements` and `html_styles`), navigation (`nav`, `aside`, header and footer of the page, by role
 too, links that skip and links to a heading itself) and cookie banners. An `h1` in the page's header stays, and an
-`aside` that calls itself a note. Contents of `details` stay.
+`aside` that calls itself a note or holds footnotes. Contents of `details` stay.
 
 A list, a quotation and a table are one block each; a list item starts with "- " or its number, a table row is written
 "| a | b |" and its header row is the block's `lead`. A cell that spans rows is repeated in each, one that spans columns
@@ -35,7 +35,8 @@ _ITEMS = frozenset({"li", "dt", "dd"})
 _LONGEST_HEADING = 500
 _SECTIONING = ("article", "main", "section", "blockquote", "figure", "td", "dialog")
 _NAVIGATION_ROLES = frozenset({"navigation", "banner", "contentinfo", "search", "complementary", "menu", "menubar"})
-_NOTE = re.compile(r"(?i)\b(note|admonition|callout|warning|tip|important|caution|info)")
+_NOTE = re.compile(r"(?i)\b((?:foot|end)?note|admonition|callout|warning|tip|important|caution|info)")
+_NOTE_ROLES = ("note", "doc-")
 _COOKIE = re.compile(
     r"(?i)(?:^|[\s_-])(?:(?:cookies?|gdpr|consent)[\s_-]?(?:law[\s_-]?)?(?:consent|info[\s_-]?)?"
     r"(?:banner|bar|consent|notice|pop-?up|modal|dialog|overlay|alert|message|prompt|wall|notification|disclaimer)"
@@ -52,7 +53,7 @@ _META_NAMES = frozenset(
 )
 
 
-VERSION = "html-2"
+VERSION = "html-3"
 
 
 def version() -> str:
@@ -89,7 +90,7 @@ def left_out(walk: Walk, element: Element) -> str:
         return "navigation"
     if tag in ("header", "footer") and not walk.is_open(*_SECTIONING):
         return "navigation"
-    if tag == "aside" and role != "note" and not _NOTE.search(labels):
+    if tag == "aside" and not role.startswith(_NOTE_ROLES) and not _NOTE.search(labels):
         return "navigation"
     if tag == "a" and _AIDS.search(labels):
         return "navigation"

@@ -127,6 +127,8 @@ def test_what_stays_out(source: str) -> None:
         "<article><header>x</header></article>",
         "<article><footer>x</footer></article>",
         "<aside class=note>x</aside>",
+        "<aside class='footnote-list brackets'><aside class='footnote brackets' role=doc-footnote>x</aside></aside>",
+        "<aside role=doc-endnotes>x</aside>",
         "<main class=cookie-banner>x</main>",
         "<div class=cookie-recipes>x</div>",
         "<div class=cookie-policy>x</div>",
