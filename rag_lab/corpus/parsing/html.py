@@ -8,7 +8,8 @@ too, links that skip and links to a heading itself) and cookie banners. An `h1` 
 A list, a quotation and a table are one block each; a list item starts with "- " or its number, a table row is written
 "| a | b |" and its header row is the block's `lead`. A cell that spans rows is repeated in each, one that spans columns
 is followed by empty ones. A table without header cells that has one row or one column, or that holds other tables,
-headings or preformatted text, is taken for layout. Ruby annotations follow in brackets.
+headings or preformatted text, is taken for layout. Ruby annotations follow in brackets. A raised number follows another
+one after a "^", or 10<sup>6</sup> would read as 106.
 
 Offsets point into the decoded file; a character reference has the place of its "&".
 """
@@ -138,6 +139,8 @@ class Page:
         self._table_writer = TableWriter(self.builder)
         self._tables: list[bool] = []
         self._titled = False
+        self._after_digit = False
+        self._raised = False
 
     def read(self) -> None:
         """Go through the whole page."""
@@ -170,7 +173,11 @@ class Page:
             self._fresh_pre = False
             if value is None and self.original.startswith(("\n", "\r"), start):
                 start += 2 if self.original.startswith("\r\n", start) else 1
-        blank = (self.original[start:end] if value is None else value).isspace()
+        text = self.original[start:end] if value is None else value
+        blank = text.isspace()
+        if self._raised and self._after_digit and text[:1].isdecimal():
+            self._add_mark("^", start)
+        self._raised, self._after_digit = False, text[-1:].isdecimal()
         if self._table:
             if not blank or self._table.has_text:
                 self._table.cell().add(start, end, value)
@@ -246,10 +253,14 @@ class Page:
             if self.keep_hidden and tag in BLOCKS and element.reason in HIDING:
                 self.hidden[-1].append(" ")
             return
+        if tag in BLOCKS or tag == "br":
+            self._after_digit = False
         if tag == "br":
             self._line_break()
+        elif tag == "sup":
+            self._raised = True
         elif tag == "rt":
-            self._bracket("（" if self.language in ("ja", "zh") else " (", element.start)
+            self._add_mark("（" if self.language in ("ja", "zh") else " (", element.start)
         elif tag in BLOCKS:
             self._block_opened(tag, element)
 
@@ -292,8 +303,12 @@ class Page:
             self._titled = True
         if event.element.reason:
             return
-        if tag == "rt":
-            self._bracket("）" if self.language in ("ja", "zh") else ")", event.place)
+        if tag in BLOCKS:
+            self._after_digit = False
+        if tag == "sup":
+            self._raised = False
+        elif tag == "rt":
+            self._add_mark("）" if self.language in ("ja", "zh") else ")", event.place)
         elif tag in BLOCKS:
             self._block_closed(tag, event)
 
@@ -374,11 +389,11 @@ class Page:
                 self.builder.insert("\n")
                 self._gap = ""
 
-    def _bracket(self, bracket: str, place: int) -> None:
+    def _add_mark(self, mark: str, place: int) -> None:
         if self._table:
-            self._table.cell().add(place, place, bracket)
+            self._table.cell().add(place, place, mark)
         elif self._kind is not None:
-            self.builder.put(bracket, place, place, collapse=True)
+            self.builder.put(mark, place, place, collapse=True)
 
     # --- tables -----------------------------------------------------------------------------------------------------
 

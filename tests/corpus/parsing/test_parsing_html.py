@@ -65,6 +65,10 @@ def test_s02_hidden_texts_on_request_stay_apart() -> None:
         ("<p> a <b> b </b> <i>c</i> ", "a b c"),
         ("a<div>b</div>c", "a\n\nb\n\nc"),
         ("<p>x<sup>2</sup></p>", "x2"),
+        (
+            "<p>1<sup>st</sup> of 30<sup>[1]</sup>, 5<sup></sup>6</p><p>7</p><p><sup>8</sup>O</p>",
+            "1st of 30[1], 56\n\n7\n\n8O",
+        ),
         ("<p>1 < 2 & 3 > 2", "1 < 2 & 3 > 2"),
         ("<ruby>漢<rp>(</rp><rt>かん</rt><rp>)</rp></ruby>", "漢 (かん)"),
         ("<p>seen</p><select><option>no</select><textarea>no</textarea><svg><text>no</text></svg>", "seen"),
@@ -79,6 +83,14 @@ def test_s02_hidden_texts_on_request_stay_apart() -> None:
 )
 def test_text_of_small_pages(source: str, text: str, check: Check) -> None:
     assert check(read(source), inserted=INSERTED).text == text
+
+
+def test_raised_number(check: Check) -> None:
+    table = "<table><tr><th>a<th>30<sup>1</sup><tr><td>2<sup>10</sup><td>4</table>"
+    source = f"<p>some <b>10</b><sup><a>6</a></sup> crates{table}"
+    parsed = check(read(source), inserted=INSERTED + "^")
+    assert parsed.text == "some 10^6 crates\n\n| a | 30^1 |\n| 2^10 | 4 |"
+    assert [source[parsed.offsets[parsed.text.index(number)]] for number in ("6", "1 |", "10 |")] == ["6", "1", "1"]
 
 
 @pytest.mark.parametrize(
