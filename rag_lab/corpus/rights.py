@@ -25,6 +25,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -156,13 +157,14 @@ class Scopes:
 
     def check(self, ranking: Ranking) -> Ranking:
         """The ranking, if every request has only rows of its scope: a row outside is an error, never a result."""
-        for number, scope in enumerate(self.scopes):
-            if not scope.whole:
-                mine = np.isin(ranking.query, self.members(number))
-                if not scope.rows[ranking.chunk[mine]].all():
-                    raise RagLabError(
-                        f"{ranking.channel}: the index returned chunks outside the caller's scope; nothing was kept"
-                    )
+        of = self.of[ranking.query]
+        order = np.argsort(of, kind="stable")
+        edges = np.searchsorted(of[order], np.arange(len(self.scopes) + 1))
+        for scope, (start, end) in zip(self.scopes, pairwise(edges.tolist()), strict=True):
+            if not scope.rows[ranking.chunk[order[start:end]]].all():
+                raise RagLabError(
+                    f"{ranking.channel}: the index returned chunks outside the caller's scope; nothing was kept"
+                )
         return ranking
 
     def members(self, scope: int) -> IntArray:

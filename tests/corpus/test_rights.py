@@ -1,13 +1,25 @@
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime
 
 import numpy as np
 import pytest
 
-from rag_lab.contracts import Acl, Block, BlockKind, Document, Principal, Request, SectionRights, Span
+from rag_lab.contracts import (
+    Acl,
+    Block,
+    BlockKind,
+    Document,
+    Principal,
+    RagLabError,
+    Ranking,
+    Request,
+    SectionRights,
+    Span,
+)
 from rag_lab.corpus.policies import PolicyBook
-from rag_lab.corpus.rights import RightsClass, classify, group_names, permits, scopes_of
+from rag_lab.corpus.rights import RightsClass, Scope, Scopes, classify, group_names, permits, scopes_of
 from rag_lab.datasets.times import parse_instant
 
 NOW = datetime(2026, 9, 10, tzinfo=UTC)
@@ -226,3 +238,26 @@ def test_a_section_s_rights_end_where_the_next_heading_begins() -> None:
     found = {word: RightsClass.of(document, [(text.index(word), len(text))]).acls for word in ("## C", "open again")}
     assert found == dict.fromkeys(found, (Acl(public=True),))
     assert len(RightsClass.of(document, [(text.index("closed"), text.index("closed") + 6)]).acls) == 2
+
+
+def test_a_check_compares_each_request_with_its_own_scope() -> None:
+    rows = np.eye(3, dtype=bool)
+    scopes = Scopes(np.array([2, 0, 2, 1], dtype=np.int32), tuple(Scope(row, row) for row in rows), "1")
+    own = Ranking.from_scores("x", 4, [0, 1, 2, 3], [2, 0, 2, 1], np.ones(4))
+    assert scopes.check(own) is own
+    for request, row in ((0, 0), (1, 2), (2, 1), (3, 2)):
+        strange = Ranking.from_scores("x", 4, [*own.query, request], [*own.chunk, row], np.ones(5))
+        with pytest.raises(RagLabError, match="x: the index returned chunks outside the caller's scope"):
+            scopes.check(strange)
+
+
+def test_a_check_takes_no_longer_because_every_request_has_a_scope_of_its_own() -> None:
+    requests, depth = 4000, 250
+    wide = np.ones(depth + 1, dtype=bool)
+    wide[-1] = False
+    query, row = np.repeat(np.arange(requests), depth), np.tile(np.arange(depth), requests)
+    ranking = Ranking("x", requests, query.astype(np.int32), row.astype(np.int32), np.ones(len(query)))
+    scopes = Scopes(np.arange(requests, dtype=np.int32), (Scope(wide, wide),) * requests, "1")
+    began = time.process_time()
+    scopes.check(ranking)
+    assert time.process_time() - began < 1
