@@ -2,8 +2,9 @@
 
 Headings are told by outline level (of the paragraph, its style, or the styles that one is based on), so the language of
 style names does not matter. Numbers and bullets are written as the reader sees them. Notes and text boxes follow the
-paragraph or table that they belong to. Headers, footers, comments, tables of contents, deletions and hidden text stay
-out and are counted. Pages are counted only where the document itself breaks them.
+paragraph or table that they belong to. A raised number follows another one after a "^" (or 10⁶ would read as 106), and
+the lower half of a fraction follows a "/". Headers, footers, comments, tables of contents, deletions and hidden text
+stay out and are counted. Pages are counted only where the document itself breaks them.
 """
 
 from __future__ import annotations
@@ -17,15 +18,15 @@ from typing import Any
 
 from rag_lab.contracts import BlockKind
 from rag_lab.corpus.parsing.blocks import Draft, write
-from rag_lab.corpus.parsing.docx_styles import Numbering, Styles, W, is_on
+from rag_lab.corpus.parsing.docx_styles import Numbering, Styles, W, is_on, value
 from rag_lab.corpus.parsing.layer import clean
 from rag_lab.corpus.parsing.office import Package
 from rag_lab.corpus.parsing.parsed import Parsed, ParseError
 from rag_lab.corpus.parsing.table_rows import Cell, Run
 
-VERSION = "docx-2"
+VERSION = "docx-3"
 
-_MATH = "{http://schemas.openxmlformats.org/officeDocument/2006/math}t"
+_M = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
 _SPACE = "{http://www.w3.org/XML/1998/namespace}space"
 _ALTERNATIVES = "{http://schemas.openxmlformats.org/markup-compatibility/2006}AlternateContent"
 _CHOICE = "{http://schemas.openxmlformats.org/markup-compatibility/2006}Choice"
@@ -268,10 +269,20 @@ class _Reader:
                 self._leave_out(element)
             elif tag == _ALTERNATIVES:
                 self._read_runs(_chosen(element), paragraph)
-            elif tag == _MATH:
+            elif tag == f"{_M}t":
                 self._add(element.text or "", paragraph)
             elif tag not in _NOT_TEXT:
+                if tag == f"{_M}sup":
+                    self._raise("".join(element.itertext(f"{_M}t")), paragraph)
+                elif tag == f"{_M}den":
+                    paragraph.runs.append((self._position, self._position, "/"))
                 self._read_runs(element, paragraph)
+
+    def _raise(self, text: str, paragraph: _Paragraph) -> None:
+        """Keep a raised number that comes next apart from the number right before it."""
+        at = self._position
+        if paragraph.runs and paragraph.runs[-1][1] == at and self.original[-1][-1:].isdecimal():
+            paragraph.runs += [(at, at, "^")] if text[:1].isdecimal() else []
 
     def _leave_out(self, element: Any) -> None:
         text = "".join(part.text or "" for part in element.iter(f"{W}delText", f"{W}t"))
@@ -279,9 +290,12 @@ class _Reader:
         self.removed["deleted"] += bool(text.strip())
 
     def _read_run(self, run: Any, paragraph: _Paragraph) -> None:
-        reason = self.styles.hidden_reason(run.find(f"{W}rPr"), paragraph.hidden_by_style, paragraph.in_table)
+        properties = run.find(f"{W}rPr")
+        reason = self.styles.hidden_reason(properties, paragraph.hidden_by_style, paragraph.in_table)
         if not reason:
             self._hiding = False
+            if value(properties, f"{W}vertAlign") == "superscript":
+                self._raise(run.findtext(f"{W}t") or "", paragraph)
         for element in run:
             self._read_part(element, paragraph, reason)
 

@@ -3,7 +3,7 @@
 Below the title, shapes are read from top to bottom and in a row from left to right; the place of a placeholder may be
 that of its layout. Bullets of a body are a list. Speaker notes follow the slide under a heading "Notes", one level
 below the title, so that they can be told from what the audience saw. Hidden slides and shapes, footers, dates and slide
-numbers stay out and are counted.
+numbers stay out and are counted. A raised number follows another one after a "^", or 10⁶ would read as 106.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from rag_lab.corpus.parsing.office import Package
 from rag_lab.corpus.parsing.parsed import Parsed, ParseError
 from rag_lab.corpus.parsing.table_rows import Cell, Run
 
-VERSION = "pptx-2"
+VERSION = "pptx-3"
 
 NOTES = "Notes"
 
@@ -279,12 +279,15 @@ class _Reader:
 
     def _runs(self, parent: Any) -> list[Run]:
         runs: list[Run] = []
+        first = len(self.original)
         for element in parent.iter(f"{_A}t", f"{_A}br"):
-            start = self._append("\n" if element.tag == f"{_A}br" else element.text or "")
+            text = "\n" if element.tag == f"{_A}br" else element.text or ""
+            if runs and _is_raised(element) and self.original[-1][-1:].isdecimal() and text[:1].isdecimal():
+                runs.append((self._position, self._position, "^"))
+            start = self._append(text)
             if self._position > start:
                 runs.append((start, self._position, None))
-        text = "".join(self.original[len(self.original) - len(runs) :])
-        return runs if text.strip() else []
+        return runs if "".join(self.original[first:]).strip() else []
 
     def _append(self, text: str) -> int:
         start = self._position
@@ -293,6 +296,11 @@ class _Reader:
             self._texts[start] = text
             self._position += len(text)
         return start
+
+
+def _is_raised(text: Any) -> bool:
+    properties = text.getparent().find(f"{_A}rPr")
+    return properties is not None and _number(properties.get("baseline"), 0) > 0
 
 
 def _has_runs(drafts: list[Draft]) -> bool:

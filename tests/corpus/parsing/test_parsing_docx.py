@@ -258,6 +258,23 @@ def test_inline_parts() -> None:
     assert read(word(body)).text == "one\ttwo\nhyphen-ed link more漢Ulmx²≤"
 
 
+def test_raised_numbers_and_fractions() -> None:
+    def run(text: str, properties: str = "") -> str:
+        return f'<w:r><w:rPr>{properties}</w:rPr><w:t xml:space="preserve">{text}</w:t></w:r>'
+
+    raised = '<w:vertAlign w:val="superscript"/>'
+    two, ten = "<m:r><m:t>2</m:t></m:r>", "<m:r><m:t>10</m:t></m:r>"
+    power = f"<m:sSup><m:e>{two}</m:e><m:sup>{ten}</m:sup></m:sSup>"
+    body = (
+        f"<w:p>{run('10')}{run('6', raised)}{run(' m')}{run('2', raised)}{run(' on the 1')}{run('st', raised)}</w:p>"
+        f"<w:p>{run('7', raised)}{run('Li')}</w:p>"
+        f"<w:p><m:oMath>{power}<m:r><m:t>+</m:t></m:r><m:f><m:num>{two}</m:num><m:den>{ten}</m:den></m:f></m:oMath></w:p>"
+    )
+    parsed = read(word(body))
+    assert parsed.text == "10^6 m2 on the 1st\n\n7Li\n\n2^10+2/10"
+    assert [parsed.original[parsed.offsets[at]] for at in (2, 3)] == ["6", "6"]
+
+
 def test_tracked_changes_are_accepted() -> None:
     body = (
         '<w:p><w:r><w:t xml:space="preserve">Pay </w:t></w:r><w:del><w:r><w:delText>ten</w:delText></w:r></w:del>'

@@ -162,6 +162,16 @@ def test_bullets_and_numbers() -> None:
     assert read(deck(shape("alone", 0, 0, holder=body))).text == "alone"
 
 
+def test_raised_numbers() -> None:
+    def moved(before: str, baseline: str, text: str) -> str:
+        end = f'{before}</a:t></a:r><a:r><a:rPr baseline="{baseline}"/><a:t>{text}</a:t></a:r>'
+        return read(deck(shape(before, 0, 0).replace(f"{before}</a:t></a:r>", end))).text
+
+    assert moved("10", "30000", "6") == "10^6"
+    assert moved("10", "-25000", "6") == "106"
+    assert moved("m", "30000", "2") == "m2"
+
+
 def test_diagrams() -> None:
     frame = (
         '<p:graphicFrame><a:graphic><a:graphicData><dgm:relIds xmlns:dgm="http://schemas.openxmlformats.org/drawingml/'
