@@ -24,7 +24,7 @@ import numpy as np
 
 from rag_lab.contracts import RagLabError
 from rag_lab.corpus.catalogue import Event, VersionRow, instant
-from rag_lab.corpus.deny import Denials
+from rag_lab.corpus.deny import Denial, Denials
 from rag_lab.corpus.exports import exports
 from rag_lab.corpus.kept import KIND as KEPT
 from rag_lab.corpus.kept import Kept, Part, rewrite_part
@@ -98,6 +98,7 @@ def purge(corpus: Corpus, *, progress: bool = False) -> Purge:
     names, denies = backlog(corpus, denials), denials.denies
     if not names:
         return Purge(corpus.name, ())
+    began = {name: instant(denial.at) for name, denial in first_denials(corpus, names, denials).items()}
     held = [snapshot for snapshot in _snapshots(corpus) if _holds(snapshot, denies)]
     _keep_marks(corpus, names, held, denies)
     generation = _replace_active(corpus, denies)
@@ -106,7 +107,8 @@ def purge(corpus: Corpus, *, progress: bool = False) -> Purge:
     removed[KEPT] = _rewrite_kept(corpus, names, denies)
     proof = prove(corpus, names, progress=progress)
     if proof.clean:
-        _record(corpus, names)
+        now = instant()
+        corpus.catalogue.record(Event("purged", name, began.get(name, now), now) for name in names)
     return Purge(corpus.name, names, generation, {kind: n for kind, n in removed.items() if n}, proof)
 
 
@@ -119,9 +121,20 @@ def backlog(corpus: Corpus, denials: Denials | None = None) -> list[str]:
     held = {
         v.document_id for v in corpus.catalogue.versions(denied.documents) if denied.denies(v.document_id, v.digest)
     }
-    for snapshot in _snapshots(corpus):
+    for snapshot in _snapshots(corpus) if denied.documents else ():
         held |= {name for segment in snapshot.segments for name in _denied_in(segment, denied.denies)}
     return sorted(held | (set(_marked(corpus)) - _proven(corpus)))
+
+
+def first_denials(corpus: Corpus, names: Collection[str], denials: Denials) -> dict[str, Denial]:
+    """For each of some documents that are denied the first denial of what is still there of it, else of any of it."""
+    there = corpus.catalogue.digests(names)
+    found: dict[str, Denial] = {}
+    for name in names:
+        denied = denials.in_force.get(name, ())
+        if holding := [d for d in denied if d.content in ("", *there.get(name, ()))] or denied:
+            found[name] = min(holding, key=lambda denial: denial.at)
+    return found
 
 
 def _proven(corpus: Corpus) -> set[str]:
@@ -158,15 +171,6 @@ def prove(corpus: Corpus, document_ids: Sequence[str] | None = None, *, progress
         unreadable=found.unreadable,
         seconds=perf_counter() - clock,
     )
-
-
-def _record(corpus: Corpus, names: Iterable[str]) -> None:
-    """Note that documents are gone, and since when they were to go."""
-    began: dict[str, str] = {}
-    for event in corpus.catalogue.events("revoked", "deleted"):
-        began[event.document_id] = event.started_at
-    now = instant()
-    corpus.catalogue.record(Event("purged", name, began.get(name, now), now) for name in names)
 
 
 # --- marks ----------------------------------------------------------------------------------------------------------

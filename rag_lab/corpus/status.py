@@ -15,6 +15,7 @@ from rag_lab.contracts import CacheUse, RagLabError
 from rag_lab.corpus.catalogue import Event, SourceRow, instant
 from rag_lab.corpus.discovery import DATASET, Found, Options, discover
 from rag_lab.corpus.kept import KIND as KEPT
+from rag_lab.corpus.purge import backlog, first_denials
 from rag_lab.corpus.segment import EMBEDDING
 from rag_lab.corpus.snapshot import KIND as SNAPSHOTS
 from rag_lab.corpus.snapshot import PARTS, Snapshot
@@ -192,19 +193,14 @@ def _unnamed_originals(corpus: Corpus) -> list[str]:
 
 def _backlog(corpus: Corpus, now: datetime) -> list[Waiting]:
     """Documents that are denied or were taken out, and are not purged yet; the oldest first."""
-    catalogue = corpus.catalogue
-    activated = {row.number: row.activated_at for row in catalogue.generations()}
+    activated = {row.number: row.activated_at for row in corpus.catalogue.generations()}
     found = {
         document_id: Waiting(document_id, "removed", age_s(activated.get(number), now) or 0.0)
-        for document_id, number in catalogue.taken_out().items()
+        for document_id, number in corpus.catalogue.taken_out().items()
     }
-    live = catalogue.live()
-    for document_id, denials in corpus.denials.of(corpus.name).in_force.items():
-        version = live.get(document_id)
-        holds = [d for d in denials if version is None or d.content in ("", version.digest)]
-        if holds and (version is not None or document_id in found):
-            first = min(holds, key=lambda denial: denial.at)
-            found[document_id] = Waiting(document_id, first.kind, (now - first.at).total_seconds())
+    denials = corpus.denials.of(corpus.name)
+    for document_id, first in first_denials(corpus, backlog(corpus, denials), denials).items():
+        found[document_id] = Waiting(document_id, first.kind, (now - first.at).total_seconds())
     return sorted(found.values(), key=lambda waiting: -waiting.age_s)
 
 

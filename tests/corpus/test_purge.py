@@ -6,6 +6,7 @@ import gzip
 import json
 import sqlite3
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 
 import numpy as np
@@ -205,6 +206,39 @@ def test_an_interrupted_purge_is_repeated_with_its_proof(
     assert purge.proof.marks > 5
     assert holding(corpus.store.root, TRACES) == set()
     assert backlog(corpus) == []
+
+
+def test_the_status_lists_what_a_purge_would_take(corpus: Corpus, docs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also old content of a document that has another, and what was removed and not proven gone."""
+
+    def waiting() -> list[tuple[str, str]]:
+        return [(one.document_id, one.why) for one in corpus.status(drift=False).backlog]
+
+    corpus.add(docs)
+    corpus.delete(["vault.txt"])
+    (docs / "vault.txt").write_text("The vault was torn down.\n")
+    assert corpus.add(docs).added == ["vault.txt"]
+    assert waiting() == [("vault.txt", "deleted")]
+    with monkeypatch.context() as broken:
+        broken.setattr(purging, "prove", lambda *_, **__: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            corpus.purge()
+    assert waiting() == [("vault.txt", "deleted")]
+    (row,) = [one for one in corpus.status(drift=False).delays if one["kind"] == "purged"]
+    assert (row["n"], row["open"]) == (1, 1)
+    assert corpus.purge().proof.clean
+    assert waiting() == []
+
+
+def test_a_purge_lasts_from_the_first_denial_of_what_was_there(corpus: Corpus, docs: Path) -> None:
+    corpus.add(docs)
+    corpus.delete(["vault.txt"])
+    corpus.revoke(["vault.txt"], "a test")
+    corpus.purge()
+    first, revoked = (d.at for d in corpus.denials.of("kb").in_force["vault.txt"])
+    (event,) = corpus.catalogue.events("purged")
+    assert first < revoked
+    assert datetime.fromisoformat(event.started_at) == first
 
 
 def test_the_proof_finds_what_somebody_left(corpus: Corpus, docs: Path) -> None:
