@@ -303,6 +303,23 @@ def test_ligatures_are_letters_and_nul_goes_before_offsets_are_counted() -> None
     assert parsed.original[parsed.offsets[d]] == "d"
 
 
+@pytest.mark.parametrize(
+    ("size", "rise", "text"),
+    [
+        (7, 5, "Some 10^6 kg of grain lie in the yard."),
+        (7, 0, "Some 106 kg of grain lie in the yard."),
+        (7, -2, "Some 106 kg of grain lie in the yard."),
+        (12, 5, "Some 106 kg of grain lie in the yard."),
+    ],
+)
+def test_raised_numbers(size: int, rise: int, text: str) -> None:
+    small = f"/F1 {size} Tf {rise} Ts (6) Tj /F1 12 Tf 0 Ts"
+    parsed = read(pdf(f"BT /F1 12 Tf 60 700 Td (Some 10) Tj {small} ( kg of grain lie in the yard.) Tj ET".encode()))
+    assert parsed.text == text
+    places = parsed.offsets[[text.index("6"), text.index("kg")]].tolist()
+    assert [parsed.original[place] for place in places] == ["6", "k"]
+
+
 def test_spaces_of_all_kinds_are_no_characters_that_are_drawn() -> None:
     parsed = read(with_map(b"BT /F3 11 Tf 60 700 Td (a) Tj 0 -14 Td (b) Tj ET", (97, "0078"), (98, "3000")))
     assert (parsed.text, len(parsed.blocks)) == ("x", 1)

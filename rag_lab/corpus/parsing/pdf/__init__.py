@@ -27,7 +27,7 @@ from rag_lab.corpus.parsing.pdf.pieces import Line, find_lines
 from rag_lab.corpus.parsing.pdf.structure import Cells, Draft, Hyphens, body_look, find_blocks
 from rag_lab.corpus.parsing.pdf.writing import Writer
 
-VERSION = "pdf-2"
+VERSION = "pdf-3"
 
 _SAMPLE = 50
 _PROGRAM_TITLE = re.compile(

@@ -16,6 +16,8 @@ from rag_lab.corpus.parsing.pdf.drawing import Drawing, Frame
 Floats = npt.NDArray[np.floating[Any]]
 
 TINY = 1.5
+_SMALLER = 0.85
+_RAISED = 0.15
 _SAME_COLOUR = 24
 _MOST_FILLS = 3_000
 _SCANNED = 0.5
@@ -60,6 +62,18 @@ class Glyphs:
     def drawn(self) -> BoolArray:
         """True for characters that the page draws."""
         return np.asarray(self.style >= 0, dtype=bool)
+
+    @property
+    def raised(self) -> IntArray:
+        """Positions of digits that stand small and raised right after another digit: an exponent, a note's number."""
+        digit = np.fromiter(map(str.isdecimal, self.text), dtype=bool, count=len(self.text)) & self.drawn
+        after = np.flatnonzero(digit[1:] & digit[:-1]) + 1
+        size = np.array([style.size for style in self.styles] + [0.0])[self.style]
+        boxes, before, here = self.boxes, size[after - 1], size[after]
+        beside = np.abs(boxes[after, 0] - boxes[after - 1, 2]) <= 0.5 * before
+        higher = boxes[after - 1, 3] - boxes[after, 3] >= _RAISED * before
+        small = here <= _SMALLER * before
+        return np.asarray(after[beside & higher & small], dtype=np.int32)
 
 
 REASONS = ("invisible", "colour of the background", "covered", "tiny", "outside of the page")

@@ -1,7 +1,9 @@
-"""Blocks of a PDF as text."""
+"""Blocks of a PDF as text. A raised number follows another one after a "^", or 10⁶ would read as 106."""
 
 from __future__ import annotations
 
+import re
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -16,6 +18,7 @@ from rag_lab.corpus.parsing.table_rows import Cell, Run, TableWriter, write_runs
 _LIGATURES = {
     **{0xFB00: "ff", 0xFB01: "fi", 0xFB02: "fl", 0xFB03: "ffi", 0xFB04: "ffl", 0xFB05: "st", 0xFB06: "st"},
 }
+_ELSEWISE = re.compile(rf"[\r\n]\s*|[{''.join(map(chr, _LIGATURES))}]")
 
 
 def _depths(items: Sequence[Line]) -> list[int]:
@@ -34,6 +37,7 @@ class Writer:
         self._builder = LayerBuilder(original)
         self._tables = TableWriter(self._builder)
         self._bases = {page.number: page.base for page in pages}
+        self._raised = [page.base + at for page in pages for at in page.glyphs.raised.tolist()]
         self._hyphens = hyphens
         self._headings = Headings()
 
@@ -103,14 +107,16 @@ class Writer:
                     yield from self._plain(base + start, base + end)
 
     def _plain(self, start: int, end: int) -> Iterator[Run]:
-        """A stretch of the original: line ends inside are spaces, ligatures are letters."""
-        text = self._builder.original[start:end]
-        at = start
-        if not text.isascii() or "\n" in text or "\r" in text:
-            for i, character in enumerate(text, start):
-                put = _LIGATURES.get(ord(character)) or (" " if character in "\r\n" else None)
-                if put is not None:
-                    yield at, i, None
-                    yield i, i + 1, put
-                    at = i + 1
-        yield at, end, None
+        """A stretch of the original: a line end inside is a space, ligatures are letters."""
+        for raised in self._raised[bisect_left(self._raised, start) : bisect_left(self._raised, end)]:
+            yield from self._spelled(start, raised)
+            yield raised, raised, "^"
+            start = raised
+        yield from self._spelled(start, end)
+
+    def _spelled(self, start: int, end: int) -> Iterator[Run]:
+        for match in _ELSEWISE.finditer(self._builder.original, start, end):
+            yield start, match.start(), None
+            yield *match.span(), _LIGATURES.get(ord(match.group()[0]), " ")
+            start = match.end()
+        yield start, end, None
