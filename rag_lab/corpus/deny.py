@@ -6,8 +6,8 @@ store has one list, a file that is replaced as a whole. The protocol that makes 
 * A writer (`deny`, `delete`, `lift`, `readmit`) holds the corpus's lock exclusively from before it reads the list until
   the new one is on the disk (`write_atomically`), and returns then. Killed at any moment, it leaves the old list or the
   new one, and its lock is gone with it.
-* A reader computes scopes from the list as it is (`of`, a single `stat` while nothing changes), without any lock, and
-  may then work for hours.
+* A reader computes scopes from the list as it is (`of`, two calls of `stat` while nothing changes), without any lock,
+  and may then work for hours.
 * What a reader hands out in the end it checks once more, inside `reading`, which holds the lock shared: the check and
   the hand-out are over before a writer gets the lock, or they see what the writer wrote. So no document is handed out
   after the call that denied it has returned. The lock is held for the check and the hand-out alone, never for the work,
@@ -26,6 +26,7 @@ import fcntl
 import hashlib
 import json
 import os
+import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -44,6 +45,9 @@ LIST = "list.json"
 LONGEST = 100
 
 Kind = Literal["revoked", "deleted"]
+
+_LOCKED = threading.local()
+"""`paths`: the locks that this thread has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,9 +113,10 @@ class DenyList:
         """The list as it is now; cheap enough to ask for at every request."""
         path = self._folder(corpus) / LIST
         try:
+            is_written = path.parent.exists()  # asked first: a list may appear at any moment, and never goes
             about = path.stat()
         except (FileNotFoundError, NotADirectoryError):
-            if not path.parent.exists():
+            if not is_written:
                 return Denials()
             raise _damaged(path, corpus, "the file is gone") from None
         except OSError as error:
@@ -128,7 +133,10 @@ class DenyList:
 
     @contextmanager
     def reading(self, corpus: str) -> Iterator[Denials]:
-        """The list, which nobody changes before the block ends: for a check and a hand-out, not for work."""
+        """The list, which nobody changes before the block ends: for a check and a hand-out, not for work.
+
+        A thread that is inside must not ask again, and must not write; that is an error.
+        """
         with self._locked(corpus, "read"):
             yield self.of(corpus)
 
@@ -226,12 +234,29 @@ class DenyList:
         gate.parent.mkdir(parents=True, exist_ok=True)
         kind = fcntl.LOCK_SH if mode == "read" else fcntl.LOCK_EX
         with ExitStack() as stack:
+            stack.enter_context(_once_a_thread(lock, corpus))
             with ExitStack() as entrance:
                 entrance.enter_context(_flocked(gate, kind))
                 stack.enter_context(_flocked(lock, kind))
                 if mode == "write":
                     stack.push(entrance.pop_all())
             yield
+
+
+@contextmanager
+def _once_a_thread(lock: Path, corpus: str) -> Iterator[None]:
+    """Refuse a lock to the thread that has it: a writer may wait for it, and it would wait for the writer."""
+    mine: set[Path] = _LOCKED.__dict__.setdefault("paths", set())
+    if lock in mine:
+        raise RagLabError(
+            f"corpus {corpus}: its deny list is asked for inside a hand-out, which would wait for itself; end the "
+            "hand-out first"
+        )
+    mine.add(lock)
+    try:
+        yield
+    finally:
+        mine.discard(lock)
 
 
 @contextmanager

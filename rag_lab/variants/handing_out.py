@@ -66,7 +66,10 @@ def _sources(outcome: Outcome) -> Sequence[Source]:
 
 @contextmanager
 def hand_out(state: State) -> Iterator[State]:
-    """The state without what is denied by now. Until the block ends nothing more is denied, so keep it short."""
+    """The state without what is denied by now. Until the block ends nothing more is denied, so keep it short.
+
+    A hand-out inside another one of the same corpus, also by `candidates`, is an error.
+    """
     with state.batch.snapshot.reading() as denied:
         yield withhold(state, denied)
 

@@ -158,6 +158,48 @@ def test_a_writer_waits_for_a_hand_out_and_no_longer(deny: DenyList) -> None:
         assert denials.documents == {"a"}
 
 
+def test_a_thread_that_hands_out_may_neither_hand_out_again_nor_write(deny: DenyList) -> None:
+    refused = []
+
+    def hand_out() -> None:
+        with deny.reading("c"):
+            writer.start()
+            time.sleep(0.2)  # it waits by now, and whoever comes later waits for it
+            for call in (lambda: deny.reading("c").__enter__(), lambda: deny.deny("c", ["b"], "r", by="x")):
+                with pytest.raises(RagLabError, match="corpus c: its deny list is asked for inside a hand-out"):
+                    call()
+                refused.append(call)
+            with deny.reading("other") as others:
+                assert others == Denials()
+
+    writer = threading.Thread(target=lambda: deny.deny("c", ["a"], "r", by="x"), daemon=True)
+    reader = threading.Thread(target=hand_out, daemon=True)
+    reader.start()
+    reader.join(timeout=10)
+    assert len(refused) == 2
+    writer.join(timeout=10)
+    with deny.reading("c") as denials:
+        assert denials.documents == {"a"}
+
+
+def test_a_list_that_appears_while_it_is_looked_for_is_not_damaged(
+    deny: DenyList, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen, stat = [], Path.stat
+
+    def late(path: Path, **options: bool) -> os.stat_result:
+        try:
+            return stat(path, **options)
+        finally:
+            if not seen and path.name.endswith(("list.json", "corpus-c")):
+                seen.append(path)
+                deny.deny("c", ["a"], "r", by="x")
+
+    monkeypatch.setattr(Path, "stat", late)
+    assert deny.denied("c") in (frozenset(), {"a"})
+    assert deny.denied("c") == {"a"}
+
+
 WRITER = """
 import itertools, sys
 from pathlib import Path
