@@ -171,6 +171,9 @@ def print_migration(done: Migration, console: Console | None = None) -> None:
     _print(target, table)
     if done.unread:
         _line(target, f"note: left out {plural(done.unread, 'question')} whose reader may read nothing")
+    if done.out_of_reach:
+        what = "whose relevant documents are not in the corpus, or not for their reader"
+        _line(target, f"note: left out {plural(done.out_of_reach, 'question')} {what}")
     if done.switched:
         _line(target, f"Switched to {after}: generation {done.generation} is active. {_rule(done)}.")
     else:

@@ -1,7 +1,8 @@
 """Another embedding model: a second index beside the first, both asked the same questions, then the switch.
 
 Both are asked by dense retrieval alone, with the rights, the policies and the deny list of the corpus. Questions whose
-reader may read nothing say nothing about a model and are left out.
+reader may read nothing, or nothing that is relevant, score 0 under any model: they would hide what the others lose, and
+are left out. So are judgments of documents that the corpus lacks or the reader may not read.
 
 The rule for switching by itself is non-inferiority: the interval of every metric's paired difference lies above
 ``-MARGIN``. All metrics must pass, so none is corrected for the others. That no difference is significant would be no
@@ -54,8 +55,9 @@ class Row:
 class Migration:
     """The new generation of a corpus, what was compared on how many questions, and whether it was switched to.
 
-    `questions` were asked by somebody who may read something, `unread` by others and left out; `enough`: so many that
-    `not_worse` can be concluded.
+    `questions` were asked by somebody who may read something, `unread` by others and left out; so are `out_of_reach` of
+    the `questions`, whose relevant documents the corpus lacks or their reader may not read; `enough`: so many are
+    compared that `not_worse` can be concluded.
     """
 
     corpus: str
@@ -67,6 +69,7 @@ class Migration:
     not_worse: bool
     switched: bool
     unread: int = 0
+    out_of_reach: int = 0
 
     @property
     def enough(self) -> bool:
@@ -87,7 +90,8 @@ def migrate(
     """Build, compare, and switch if told to. The caller holds the right to publish.
 
     Raises RagLabError when nothing is published, when the model is the present one, when the corpus has no vectors,
-    and when the questions have no judgment about a document of the corpus, or no reader who may read anything there.
+    and when the questions have no judgment about a document of the corpus, or no reader who may read anything there, or
+    none who may read a relevant document.
     """
     from rag_lab.datasets import load
 
@@ -112,9 +116,17 @@ def migrate(
             f"--questions {dataset}: none of their readers may read anything in corpus {corpus.name}; give them the "
             "field principal, with tenant and groups"
         )
+    qrels = _in_reach(corpus, asked, requests)
+    of_readers = [question.query_id for question, reads in zip(asked.questions, readers, strict=True) if reads]
+    out_of_reach = sum(_relevant(asked.qrels, name) and not _relevant(qrels, name) for name in of_readers)
+    if not any(_relevant(qrels, name) for name in of_readers):
+        raise RagLabError(
+            f"--questions {dataset}: none of their readers may read a document of corpus {corpus.name} that is "
+            "relevant to the question; name other questions"
+        )
     number, snapshot = build_beside(corpus, {"encoder": encoder}, f"encoder {encoder} instead of {present}", progress)
-    before = _scores(corpus, corpus.snapshot(), present, asked, requests)
-    after = _scores(corpus, snapshot, encoder, asked, requests)
+    before = _scores(corpus, corpus.snapshot(), present, asked, requests, qrels)
+    after = _scores(corpus, snapshot, encoder, asked, requests, qrels)
     rows = _rows(before, after, [question.query_id for question in asked.questions], readers)
     not_worse = _enough(rows) and all(row.difference.low > -MARGIN for row in rows)
     switched = switch or (if_not_worse and not_worse)
@@ -122,7 +134,16 @@ def migrate(
         corpus.catalogue.activate(number)
     n = int(readers.sum())
     return Migration(
-        corpus.name, number, (present, encoder), asked.name, n, rows, not_worse, switched, len(readers) - n
+        corpus=corpus.name,
+        generation=number,
+        encoder=(present, encoder),
+        dataset=asked.name,
+        questions=n,
+        rows=rows,
+        not_worse=not_worse,
+        switched=switched,
+        unread=len(readers) - n,
+        out_of_reach=out_of_reach,
     )
 
 
@@ -137,8 +158,32 @@ def _readers(corpus: Corpus, requests: Sequence[Request]) -> BoolArray:
     return some[scopes.of]
 
 
+def _in_reach(corpus: Corpus, asked: Dataset, requests: Sequence[Request]) -> dict[str, dict[str, int]]:
+    """The judgments of documents of the active generation of which the question's own reader may read something."""
+    snapshot = corpus.snapshot()
+    scopes = corpus.scopes(snapshot, requests)
+    rows = snapshot.chunks.documents
+    return {
+        question.query_id: {
+            document: grade
+            for document, grade in asked.qrels.get(question.query_id, {}).items()
+            if document in rows and scopes.rows(i)[rows[document]].any()
+        }
+        for i, question in enumerate(asked.questions)
+    }
+
+
+def _relevant(qrels: Mapping[str, Mapping[str, int]], query_id: str) -> bool:
+    return any(grade > 0 for grade in qrels.get(query_id, {}).values())
+
+
 def _scores(
-    corpus: Corpus, snapshot: Snapshot, encoder: str, asked: Dataset, requests: Sequence[Request]
+    corpus: Corpus,
+    snapshot: Snapshot,
+    encoder: str,
+    asked: Dataset,
+    requests: Sequence[Request],
+    qrels: Mapping[str, Mapping[str, int]],
 ) -> dict[str, Scores]:
     questions = asked.questions
     ids = [question.query_id for question in questions]
@@ -148,7 +193,7 @@ def _scores(
         query_id: [document for document, _ in documents if not (asked.remove_identical_ids and document == query_id)]
         for query_id, documents in found.items()
     }
-    return score_rankings(METRICS, run, asked.qrels, ids)
+    return score_rankings(METRICS, run, qrels, ids)
 
 
 def _dense(

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from rag_lab.contracts import Principal, RagLabError
@@ -645,6 +646,39 @@ def test_questions_that_read_nothing_do_not_decide_on_an_encoder(
     (asked / "queries.jsonl").write_text(ask("a", "elsewhere") + ask("b", "other"))
     with pytest.raises(RagLabError, match=r"none of their readers may read anything in corpus .*field principal"):
         corpus.migrate("twin", str(asked))
+
+
+def test_documents_out_of_reach_do_not_hide_what_an_encoder_loses(
+    corpus: Corpus, docs: Path, tmp_path: Path, hash_encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Blind(type(hash_encoder)):
+        name, version = "blind", "blind-1"
+
+        def encode_queries(self, texts):
+            return super().encode_passages(["salary"] * len(texts))
+
+        def encode_passages(self, texts):
+            return super().encode_passages(["" if "allowance" in text else "salary" for text in texts])
+
+    loaded = {"hash": hash_encoder, "blind": Blind()}
+    monkeypatch.setattr("rag_lab.retrieval.encoders.load_encoder", loaded.__getitem__)
+    corpus.add(docs)
+    asked = tmp_path / "asked"
+    (asked / "qrels").mkdir(parents=True)
+    (asked / "corpus.jsonl").write_text("".join(f'{{"_id": "{n}", "text": "x"}}\n' for n in ("travel.txt", "gone")))
+    ask = '{{"_id": "{}", "text": "allowance", "metadata": {{"principal": {{"tenant": "acme"}}}}}}\n'.format
+    others = [f"q{number}" for number in range(300)]
+    (asked / "queries.jsonl").write_text("".join(map(ask, ["a", *others])))
+    judged = ["a\ttravel.txt\t1", "a\tgone\t1", "q0\ttravel.txt\t0", *(f"{name}\tgone\t1" for name in others)]
+    (asked / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\n" + "\n".join(judged) + "\n")
+    done = corpus.migrate("blind", str(asked), if_not_worse=True)
+    assert (done.questions, done.unread, done.out_of_reach) == (301, 0, 300)
+    assert [(row.before.value, row.difference.n) for row in done.rows] == [(1, 1), (1, 1)]
+    assert done.rows[0].after.value == pytest.approx(1 / np.log2(3))  # second of the two documents that staff reads
+    assert (done.enough, done.not_worse, done.switched) == (False, False, False)
+    corpus.revoke(["travel.txt"], "leaked")
+    with pytest.raises(RagLabError, match=r"none of their readers may read a document .* relevant to the question"):
+        corpus.migrate("blind", str(asked))
 
 
 def test_a_migration_that_an_update_overtook_is_built_again(
