@@ -98,13 +98,23 @@ class PackedBert:
 
         `texts` holds token ids with special tokens. Neighbours of equal length are computed together: sort by length.
         """
+        return self.pooled(self.states(texts), texts)
+
+    def states(self, texts: Sequence[Sequence[int]]) -> torch.Tensor:
+        """The last layer's vector of each token, in the order of `texts`, in the model's precision: ``[tokens, hidden]``."""
+        import torch
+
+        with torch.inference_mode():
+            return self._tokens(texts, _groups(texts))
+
+    def pooled(self, states: torch.Tensor, texts: Sequence[Sequence[int]]) -> torch.Tensor:
+        """What `mean` makes of the `states` of `texts`, for a caller who needs those as well."""
         import torch
         from torch.nn import functional
 
-        groups = [(length, len(list(same))) for length, same in groupby(len(ids) for ids in texts)]
+        groups = _groups(texts)
         with torch.inference_mode():
-            tokens = self._tokens(texts, groups)
-            means = [part.view(n, length, self.hidden).float().mean(1) for part, (length, n) in _parts(tokens, groups)]
+            means = [part.view(n, length, self.hidden).float().mean(1) for part, (length, n) in _parts(states, groups)]
             return functional.normalize(torch.cat(means), dim=1)
 
     def _tokens(self, texts: Sequence[Sequence[int]], groups: list[tuple[int, int]]) -> torch.Tensor:
@@ -168,6 +178,11 @@ class _Layer:
         self.shrink = Linear(*read("output.dense"), dtype)
         self.output_norm = _norm(weights, f"{prefix}attention.output.LayerNorm", dtype)
         self.shrink_norm = _norm(weights, f"{prefix}output.LayerNorm", dtype)
+
+
+def _groups(texts: Sequence[Sequence[int]]) -> list[tuple[int, int]]:
+    """Length and number of neighbours of equal length."""
+    return [(length, len(list(same))) for length, same in groupby(len(ids) for ids in texts)]
 
 
 def _norm(weights: dict[str, torch.Tensor], name: str, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:

@@ -1,0 +1,9 @@
+"""Late interaction (ColBERT): a vector a token, compared by MaxSim. Arrays in, arrays out."""
+
+from __future__ import annotations
+
+from rag_lab.retrieval.late.encoders import load_late_encoder
+from rag_lab.retrieval.late.index import CHANNEL, LateCard, LateHits, LateIndex
+from rag_lab.retrieval.late.vectors import LateEncoder, TokenVectors
+
+__all__ = ["CHANNEL", "LateCard", "LateEncoder", "LateHits", "LateIndex", "TokenVectors", "load_late_encoder"]
