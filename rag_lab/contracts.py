@@ -15,7 +15,7 @@ Conventions used everywhere:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from enum import StrEnum
@@ -255,6 +255,20 @@ class CacheUse:
 
 
 @dataclass(frozen=True, slots=True)
+class Event:
+    """What a stage did for a question and no figure tells: a query it asked, a rewrite it refused, why it stopped.
+
+    `kind` names it in one word of the stage's own, `value` is its amount where it has one, `round` counts from 1.
+    """
+
+    stage: str
+    kind: str
+    text: str = ""
+    value: float = 0.0
+    round: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Trace:
     """How one question went through a variant."""
 
@@ -264,6 +278,7 @@ class Trace:
     over_budget: tuple[str, ...] = ()
     usage: Usage = Usage()
     caches: tuple[CacheUse, ...] = ()
+    events: tuple[Event, ...] = ()
 
 
 # --- requests -------------------------------------------------------------------------------------------------------
@@ -287,6 +302,53 @@ class Request:
     horizon: datetime | None = None
     language: str = ""
     budget: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Queries:
+    """The texts by which a batch of `size` questions is searched, one or more for each, none for some.
+
+    of: the question of each text, ascending, ``[m]``; texts, kinds: ``[m]``, the kind is "question" for the user's own
+    words and else names what made the text; channels: the only channel that a text is meant for, "" for all, ``[m]``.
+    """
+
+    size: int
+    of: IntArray
+    texts: tuple[str, ...]
+    kinds: tuple[str, ...]
+    channels: tuple[str, ...]
+
+    @classmethod
+    def of_requests(cls, requests: Sequence[Request]) -> Queries:
+        """The users' own words."""
+        n = len(requests)
+        texts = tuple(request.query for request in requests)
+        return cls(n, np.arange(n, dtype=np.int32), texts, ("question",) * n, ("",) * n)
+
+    @classmethod
+    def build(cls, size: int, rows: Iterable[tuple[int, str, str, str]]) -> Queries:
+        """From (question, text, kind, channel) in any order; those of one question stay in theirs."""
+        kept = sorted(rows, key=lambda row: row[0])
+        of = np.array([row[0] for row in kept], dtype=np.int32)
+        texts, kinds, channels = (tuple(str(row[i]) for row in kept) for i in (1, 2, 3))
+        return cls(size, of, texts, kinds, channels)
+
+    def where(self, keep: Sequence[bool] | BoolArray) -> Queries:
+        """Some of the texts, by a flag for each, ``[m]``."""
+        chosen = np.flatnonzero(np.asarray(keep, dtype=bool)).tolist()
+        texts, kinds, channels = (
+            tuple(values[i] for i in chosen) for values in (self.texts, self.kinds, self.channels)
+        )
+        return Queries(self.size, self.of[chosen], texts, kinds, channels)
+
+    def for_channel(self, channel: str) -> Queries:
+        """The texts that a channel is searched by."""
+        return self.where([only in ("", channel) for only in self.channels])
+
+    @property
+    def counts(self) -> npt.NDArray[np.int64]:
+        """How many texts each question has, ``[size]``."""
+        return np.bincount(self.of, minlength=self.size).astype(np.int64)
 
 
 # --- rankings -------------------------------------------------------------------------------------------------------
@@ -529,6 +591,33 @@ class Calibrated(Generator, Protocol):
 
     def with_background(self, texts: Sequence[str]) -> Calibrated:
         """The same generator with words weighed by how rare they are in `texts`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What a language model wrote for one text: tokens in and out, its share of the time; `cause`: why it failed."""
+
+    text: str
+    prompt_tokens: int
+    output_tokens: int
+    ms: float
+    cause: str = ""
+
+
+@runtime_checkable
+class Writer(Protocol):
+    """A language model that writes to order: queries, grades, orders of passages. One text is one call."""
+
+    name: str
+    version: str
+
+    def count_prompts(self, instructions: str, texts: Sequence[str]) -> IntArray:
+        """Tokens of each whole prompt, ``[n]``."""
+        ...
+
+    def write(self, instructions: str, texts: Sequence[str], output_tokens: IntArray) -> list[Written]:
+        """What it writes for each text, at most `output_tokens` ``[n]``; one that fails does not stop the others."""
         ...
 
 

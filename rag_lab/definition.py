@@ -87,6 +87,13 @@ class GeneratorSettings(Settings):
     calibration: int = Field(50, ge=0)
 
 
+class WriterSettings(Settings):
+    """The language model that writes queries, grades and orders of passages for the stages that ask one to."""
+
+    name: str
+    options: dict[str, Any] = Field(default_factory=dict)
+
+
 class StatisticsSettings(Settings):
     """Bootstrap resamples, random exchanges of the paired test, and the confidence of intervals."""
 
@@ -123,6 +130,7 @@ class Experiment(Settings):
     snapshot: SnapshotSettings = SnapshotSettings()
     snapshots: dict[SnapshotName, SnapshotSettings] = Field(default_factory=dict)
     generator: GeneratorSettings = GeneratorSettings()
+    writer: WriterSettings | None = None
     budget: dict[str, float | int | None] = Field(default_factory=dict)
     sweep: dict[str, list[float | int]] = Field(default_factory=dict)
     variants: list[str | dict[str, list[Any]]] = Field(default=["bm25", "dense", "hybrid"], min_length=1)
@@ -176,10 +184,11 @@ class Experiment(Settings):
     @model_validator(mode="before")
     @classmethod
     def _generator_by_name(cls, data: Any) -> Any:
-        """``generator: none`` and ``generator: smollm2`` are short for a mapping with that name."""
-        if isinstance(data, Mapping) and isinstance(data.get("generator"), str):
-            return {**data, "generator": {"name": data["generator"]}}
-        return data
+        """``generator: none`` and ``writer: smollm2`` are short for a mapping with that name."""
+        if not isinstance(data, Mapping):
+            return data
+        short = {field: {"name": data[field]} for field in ("generator", "writer") if isinstance(data.get(field), str)}
+        return {**data, **short}
 
     @classmethod
     def load(cls, path: Path | str) -> Experiment:

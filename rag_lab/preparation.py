@@ -26,6 +26,7 @@ from rag_lab.contracts import (
     Question,
     RagLabError,
     Request,
+    Writer,
 )
 from rag_lab.corpus.chunk_table import ChunkTable
 from rag_lab.corpus.chunking import Chunker
@@ -224,6 +225,7 @@ class Preparation:
             {name: self.encoders[name].version for name in using},
             {name: chunker.version for name, chunker in self.chunkers.items()},
             self.uncalibrated.version,
+            self.writer.version if self.writer else "",
             [self.prices.compute_usd_per_hour, repr(self.prices.models)],
             code_digest(),
             environment()["packages"],
@@ -274,6 +276,20 @@ class Preparation:
         """The generator as it is loaded; without generation, the extractive reader's tokenizer counts tokens."""
         settings = self.definition.generator
         return load_generator("extractive") if not self.generates else load_generator(settings.name, **settings.options)
+
+    @cached_property
+    def writer(self) -> Writer | None:
+        """Who writes queries and grades: a language model, shared with the generator if they are the same."""
+        settings, answers = self.definition.writer, self.definition.generator
+        if settings is None:
+            return None
+        same = self.generates and (settings.name, settings.options) == (answers.name, answers.options)
+        found = self.loaded if same else load_generator(settings.name, **settings.options)
+        if not isinstance(found, Writer):
+            raise RagLabError(
+                f"writer: '{settings.name}' writes no text of its own; name a language model such as smollm2"
+            )
+        return found
 
     @property
     def generates(self) -> bool:
@@ -350,7 +366,7 @@ class Preparation:
         """The questions as authorised requests on the snapshot of that name."""
         requests = [self._request(question) for question in questions]
         snapshot, encoder = self.snapshots[name], cache(lambda: self.encoders[name])
-        queries = [request.query for request in requests]
+        vectors = cache(lambda texts: query_vectors(self.store, encoder(), texts))
         return Batch(
             requests=requests,
             gold=[gold_rows(snapshot.chunks, question) for question in questions],
@@ -362,8 +378,9 @@ class Preparation:
             prices=self.prices,
             store=self.store,
             encoder=encoder,
-            query_vectors=cache(lambda: query_vectors(self.store, encoder(), queries)),
+            query_vectors=lambda texts: vectors(tuple(texts)),
             progress=lambda stage, done, total: self.bars.update(f"{self.label}{stage}", done, total),
+            writer=self.writer,
         )
 
     def _request(self, question: Question) -> Request:

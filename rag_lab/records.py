@@ -19,6 +19,7 @@ _TYPES = {
         contracts.Claim,
         contracts.Completion,
         contracts.Context,
+        contracts.Event,
         contracts.Failure,
         contracts.Passage,
         contracts.Source,

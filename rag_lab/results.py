@@ -20,7 +20,7 @@ from rag_lab.store import write_atomically
 if TYPE_CHECKING:
     import pandas as pd
 
-FORMAT = 2
+FORMAT = 3
 COLUMNS: Mapping[str, tuple[str, ...]] = {
     "metrics": (
         "variant",
@@ -79,6 +79,7 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
         "over_budget",
         *RESOURCES,
     ),
+    "events": ("variant", "budget", "query_id", "stage", "kind", "round", "text", "value"),
     "snapshots": ("snapshot", "chunker", "measure", "unit", "value", "ci_low", "ci_high", "n", "note"),
     "timings": (
         "variant",
@@ -117,6 +118,7 @@ class Results:
     funnel: pd.DataFrame
     questions: pd.DataFrame
     outcomes: pd.DataFrame
+    events: pd.DataFrame
     snapshots: pd.DataFrame
     timings: pd.DataFrame
     dataset: dict[str, Any]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -146,6 +146,7 @@ class Scorer:
             "funnel": frame("funnel", [row for one in judged for row in _funnel_rows(one)]),
             "questions": frame("questions", [row for one in judged for row in self._question_rows(one)]),
             "outcomes": frame("outcomes", [row for one in judged for row in self._outcome_rows(one)]),
+            "events": frame("events", [row for one in judged for row in self._event_rows(one)]),
             "timings": frame("timings", _timing_rows(judged)),
         }
 
@@ -287,6 +288,13 @@ class Scorer:
                 }
             )
         return rows
+
+    def _event_rows(self, one: Judged) -> list[dict[str, Any]]:
+        return [
+            {"variant": one.variant, "budget": one.budget, "query_id": self.query_ids[i], **asdict(event)}
+            for i in sorted(one.state.events)
+            for event in one.state.events[i]
+        ]
 
 
 def notes_of(judged: Sequence[Judged]) -> list[str]:

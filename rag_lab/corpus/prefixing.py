@@ -16,11 +16,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar
 
+import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from rag_lab.contracts import Document, Encoder, RagLabError, Span, batches
+from rag_lab.contracts import Document, Encoder, RagLabError, Span, Writer, batches
 from rag_lab.corpus.chunking import Chunker, Piece, rights_parts
 from rag_lab.corpus.rights import RightsClass
 from rag_lab.corpus.segment import document_digest
@@ -49,18 +50,6 @@ _LABELS = {
     "zh": ("文件", "章节", "前文", "后文", "段落"),
 }
 PROMPT_VERSION = digest(_INSTRUCTIONS, _LABELS)[:12]
-
-
-@runtime_checkable
-class Writer(Protocol):
-    """A language model that writes free text. `version` changes whenever the text for the same input may."""
-
-    name: str
-    version: str
-
-    def write(self, instructions: str, texts: Sequence[str], output_tokens: int) -> list[str]:
-        """What the model writes for each text, ``""`` where it did not finish."""
-        ...
 
 
 class ContextPrefix(BaseModel):
@@ -165,9 +154,11 @@ def prefixes(units: Sequence[tuple[Document, Piece]], writer: Writer, tokens: in
     for language in _INSTRUCTIONS:
         mine = [i for i, (document, _) in enumerate(units) if _language(document) == language]
         texts = [_prompt(*units[i], reach, language) for i in mine]
-        written = writer.write(_INSTRUCTIONS[language], texts, tokens) if texts else []
-        for i, text in zip(mine, written, strict=True):
-            found[i] = _sentence(text)
+        written = writer.write(_INSTRUCTIONS[language], texts, np.full(len(texts), tokens, dtype=np.int32))
+        for i, one in zip(mine, written, strict=True):
+            if one.cause and not one.prompt_tokens:
+                raise RagLabError(f"context prefix: generator {writer.name}: {one.cause}; lower its reach")
+            found[i] = _sentence(one.text)
     return found
 
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
 from itertools import pairwise
@@ -166,6 +166,10 @@ class Scopes:
                     f"{ranking.channel}: the index returned chunks outside the caller's scope; nothing was kept"
                 )
         return ranking
+
+    def of_queries(self, of: IntArray) -> Scopes:
+        """The same scopes for queries, each of which has its request's; `of` gives the request of each, ``[m]``."""
+        return replace(self, of=self.of[of])
 
     def members(self, scope: int) -> IntArray:
         """Positions of the requests that have this scope, ascending."""

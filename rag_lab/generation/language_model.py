@@ -38,6 +38,7 @@ from rag_lab.contracts import (
     RagLabError,
     Reason,
     Request,
+    Written,
     batches,
 )
 from rag_lab.generation.abstention import DETECTOR_VERSION, detect
@@ -145,25 +146,32 @@ class LanguageModel:
                 done[i] = Completion(outcome, len(encoded[i]), written.tokens, 1, ms)
         return [done[i] for i in range(len(requests))]
 
-    def write(self, instructions: str, texts: Sequence[str], output_tokens: int) -> list[str]:
-        """What the model writes for each text, unchecked; ``""`` where it did not finish.
+    def count_prompts(self, instructions: str, texts: Sequence[str]) -> IntArray:
+        """Tokens of each whole prompt of `write`, chat template included, ``[n]``."""
+        prompts = [Prompt(instructions, text) for text in texts]
+        return np.array([len(ids) for ids in self._encoder.encode(prompts)], dtype=np.int32)
 
-        Raises RagLabError for a text that does not fit the window with what is to be written.
+    def write(self, instructions: str, texts: Sequence[str], output_tokens: IntArray) -> list[Written]:
+        """What the model writes for each text, unchecked, at most `output_tokens` ``[n]`` long.
+
+        A text that does not fit the window with what is to be written is not sent; its cause says so.
         """
         encoded = self._encoder.encode([Prompt(instructions, text) for text in texts])
-        longest = max(map(len, encoded), default=0)
-        if self.window is not None and longest + output_tokens > self.window:
-            raise RagLabError(
-                f"generator {self.name}: a text of {longest} tokens and {output_tokens} to write exceed the window of "
-                f"{self.window}; give it less text"
-            )
-        written = [""] * len(texts)
-        for group in self._batches(range(len(texts)), encoded):
-            for i, found in zip(
-                group, self._run([encoded[i] for i in group], [output_tokens] * len(group)), strict=True
-            ):
-                written[i] = "" if found.cause else found.text
-        return written
+        rooms = [int(room) for room in output_tokens]
+        written = [self._too_long(len(ids), room) for ids, room in zip(encoded, rooms, strict=True)]
+        for group in self._batches([i for i, refused in enumerate(written) if refused is None], encoded):
+            begin = time.perf_counter()
+            found = self._run([encoded[i] for i in group], [rooms[i] for i in group])
+            ms = (time.perf_counter() - begin) * 1000 / len(group)
+            for i, one in zip(group, found, strict=True):
+                written[i] = Written("" if one.cause else one.text, len(encoded[i]), one.tokens, ms, one.cause)
+        return [one for one in written if one is not None]
+
+    def _too_long(self, prompt: int, room: int) -> Written | None:
+        if self.window is None or prompt + room <= self.window:
+            return None
+        cause = f"a prompt of {prompt} tokens and {room} to write exceed the window of {self.window}"
+        return Written("", 0, 0, 0.0, cause)
 
     def _refusal(self, request: Request, context: Context, prompt: int, room: int) -> Outcome | None:
         """Why a question is not put to the model; None when it is."""

@@ -7,10 +7,11 @@ return d (Cormack, Clarke and Buettcher, SIGIR 2009). A channel gives a chunk on
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from rag_lab.contracts import RagLabError, Ranking
+from rag_lab.contracts import IntArray, Queries, RagLabError, Ranking
 
 
 def reciprocal_rank_fusion(rankings: Sequence[Ranking], k: int = 60, weights: Sequence[float] | None = None) -> Ranking:
@@ -35,3 +36,20 @@ def reciprocal_rank_fusion(rankings: Sequence[Ranking], k: int = 60, weights: Se
         ranks[ranking.channel][at] = ranking.rank
     query, chunk = (pool >> 32).astype(np.int32), (pool & 0xFFFFFFFF).astype(np.int32)
     return Ranking.from_scores("rrf", rankings[0].size, query, chunk, np.round(score, 12), ranks)
+
+
+def fuse_queries(ranking: Ranking, queries: Queries, k: int = 60) -> tuple[Ranking, IntArray]:
+    """One ranking a question from the rankings of its queries, by reciprocal rank, all queries weighing the same.
+
+    The second value is, for each entry, the position of the query that ranked it best (the earlier one of two).
+    """
+    pool = queries.of[ranking.query].astype(np.int64) << 32 | ranking.chunk
+    keys, where = np.unique(pool, return_inverse=True)
+    score = np.bincount(where, 1 / (k + ranking.rank), minlength=len(keys))
+    best = np.lexsort((ranking.query, ranking.rank, where))
+    found_by = ranking.query[best[np.searchsorted(where[best], np.arange(len(keys)))]]
+    question, chunk = (keys >> 32).astype(np.int32), (keys & 0xFFFFFFFF).astype(np.int32)
+    fused = Ranking.from_scores(
+        ranking.channel, queries.size, question, chunk, np.round(score, 12), {"found_by": found_by.astype(np.int32)}
+    )
+    return replace(fused, ranks={}), fused.ranks["found_by"]

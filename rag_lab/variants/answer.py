@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -25,6 +25,7 @@ class Assemble(Stage):
 
     name: ClassVar[str] = "assemble"
     step: ClassVar[Step] = Step.ASSEMBLE
+    reads_ranking: ClassVar[bool] = True
     passages: int = Field(5, ge=1, le=LARGEST, description="passages at most")
     order: Literal["rank", "source"] = "rank"
 
@@ -94,8 +95,8 @@ class Generate(Stage):
         return [self.settings(), batch.generator.name, batch.generator.version]
 
     def inputs(self, state: State) -> list[str]:
-        """The contexts, none for a variant that does not retrieve."""
-        return [state.keys.get("contexts", "no context")]
+        """The contexts, none for a variant that does not retrieve, and what was decided before."""
+        return [state.keys.get("contexts", "no context"), *filter(None, [state.keys.get("decided")])]
 
     def plan(self, state: State) -> Plan:
         """Tokens granted for each answer, calls granted, and room for the prompt."""
@@ -116,11 +117,13 @@ class Generate(Stage):
             & (plan["output_tokens"] > 0)
             & (plan["llm_calls"] >= batch.generator.calls)
         )
+        decided = {i: Completion(outcome, 0, 0, 0, 0.0) for i, outcome in state.decided.items()}
         done: list[Completion] = []
         for number, part in enumerate(batches(batch.size, SLICE)):
             kept = batch.kept(key, f"part-{number}.json")
             if kept is None:
-                made = _generate(batch, contexts, plan["output_tokens"], affordable, range(part.start, part.stop))
+                members = range(part.start, part.stop)
+                made = _generate(batch, contexts, plan["output_tokens"], affordable, members, decided)
                 if not any(isinstance(completion.outcome, Failure) for completion in made):
                     batch.keep(key, f"part-{number}.json", records.dumps(made))
             else:
@@ -150,14 +153,20 @@ class Generate(Stage):
 
 
 def _generate(
-    batch: Batch, contexts: Sequence[Context], output_tokens: IntArray, affordable: BoolArray, members: Sequence[int]
+    batch: Batch,
+    contexts: Sequence[Context],
+    output_tokens: IntArray,
+    affordable: BoolArray,
+    members: Sequence[int],
+    decided: Mapping[int, Completion],
 ) -> list[Completion]:
-    """Completions of some questions; one whose prompt or answer the budget does not cover is not asked at all."""
-    asked = [i for i in members if affordable[i]]
+    """Completions of some questions; one that is decided, or whose prompt or answer the budget does not cover, is not
+    asked at all."""
+    asked = [i for i in members if affordable[i] and i not in decided]
     made = batch.generator.generate(
         [batch.requests[i] for i in asked], [contexts[i] for i in asked], output_tokens[asked].astype(np.int32)
     )
-    answers = dict(zip(asked, made, strict=True))
+    answers = {**decided, **dict(zip(asked, made, strict=True))}
     return [
         answers.get(i) or Completion(Abstention(batch.requests[i].request_id, Reason.OVER_BUDGET), 0, 0, 0, 0.0)
         for i in members

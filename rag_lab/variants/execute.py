@@ -11,19 +11,22 @@ from __future__ import annotations
 
 import io
 import json
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from copy import copy
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from rag_lab import records
 from rag_lab.budgets import Budget, Ledger
-from rag_lab.contracts import Failure, RagLabError, Ranking
+from rag_lab.contracts import Failure, Queries, RagLabError, Ranking
 from rag_lab.store import digest
 from rag_lab.variants.answer import Generate
 from rag_lab.variants.handing_out import check_output, hand_out
-from rag_lab.variants.retrieve import Dense
-from rag_lab.variants.stage import Batch, Output, Plan, Ran, Stage, State, Step
+from rag_lab.variants.query_vectors import QueryVectors
+from rag_lab.variants.stage import Batch, Output, Payload, Plan, Ran, Stage, State, Step
 from rag_lab.variants.variant import Variant
 
 ATTEMPTS = 3
@@ -57,7 +60,8 @@ def _run(variant: Variant, batch: Batch, budget: Budget, memory: Memory, may_sto
     """One attempt; None if it `may_stop` and documents of the batch were denied meanwhile."""
     channels = sum(stage.step is Step.RETRIEVE for stage in variant.stages)
     answer = sum(stage.output_tokens for stage in variant.stages if isinstance(stage, Generate) and batch.generates)
-    state = State(batch, Ledger(budget, batch.size), channels, answer)
+    asked = Queries.of_requests(batch.requests)
+    state = State(batch, Ledger(budget, batch.size), channels, answer, asked, np.zeros(batch.size, dtype=bool))
     for stage in variant.stages:
         if stage.step is Step.GENERATE and not batch.generates:
             continue
@@ -88,23 +92,40 @@ def _run_stage(stage: Stage, state: State, memory: Memory) -> None:
     batch = state.batch
     plan = stage.plan(state)
     key = digest(batch.key, stage.name, stage.identity(batch), stage.inputs(state), _plain_plan(plan))
-    cached = key not in memory.computed
+    cached, vectors_cached = key not in memory.computed, None
     if key not in memory.outputs:
         kept = batch.kept(key, "output.bin")
         if kept is None:
             batch.progress(stage.name, 0, batch.size)
-            output = check_output(stage.name, batch, stage.compute(state, plan, key))
-            cached = False
+            watched, asked = _watched(state)
+            output = check_output(stage.name, batch, stage.compute(watched, plan, key))
+            cached, vectors_cached = False, all(asked) if asked else None
             memory.computed.add(key)
             if not _failed(output):
                 batch.keep(key, "output.bin", dump_output(output))
         else:
             output = check_output(stage.name, batch, load_output(kept))
         memory.outputs[key] = output
-    vectors_cached = batch.query_vectors().cached if isinstance(stage, Dense) and not cached else None
-    state.ran.append(Ran(stage.name, key, memory.outputs[key].ms, cached, vectors_cached))
+    state.ran.append(Ran(stage.name, key, memory.outputs[key].ms, cached, None if cached else vectors_cached))
+    for question, events in memory.outputs[key].events.items():
+        state.events[question] = (*state.events.get(question, ()), *events)
     stage.apply(state, plan, memory.outputs[key], key)
     batch.progress(stage.name, batch.size, batch.size)
+
+
+def _watched(state: State) -> tuple[State, list[bool]]:
+    """The state, with a list that tells for every call for query vectors whether they were read back."""
+    asked: list[bool] = []
+    batch = state.batch
+
+    def query_vectors(texts: Sequence[str]) -> QueryVectors:
+        found = batch.query_vectors(texts)
+        asked.append(found.cached)
+        return found
+
+    watched = copy(state)
+    watched.batch = replace(batch, query_vectors=query_vectors)
+    return watched, asked
 
 
 def _plain_plan(plan: Plan) -> dict[str, Any]:
@@ -117,7 +138,7 @@ def _plain_plan(plan: Plan) -> dict[str, Any]:
 
 
 def _failed(output: Output) -> bool:
-    return not isinstance(output.payload, Ranking) and any(
+    return not isinstance(output.payload, Ranking | Queries) and any(
         isinstance(getattr(item, "outcome", None), Failure) for item in output.payload
     )
 
@@ -125,26 +146,41 @@ def _failed(output: Output) -> bool:
 def dump_output(output: Output) -> bytes:
     """A stage's output as bytes: arrays for a ranking, JSON for records; no code is ever read back."""
     buffer = io.BytesIO()
-    facts: dict[str, Any] = {f"fact {name}": values for name, values in output.facts.items()}
-    if isinstance(output.payload, Ranking):
-        ranking = output.payload
-        arrays: dict[str, Any] = {"query": ranking.query, "chunk": ranking.chunk, "score": ranking.score}
-        arrays |= {f"rank {name}": ranks for name, ranks in ranking.ranks.items()}
-        about = json.dumps({"channel": ranking.channel, "size": ranking.size}).encode()
-        np.savez(buffer, ms=output.ms, **facts, about=np.frombuffer(about, np.uint8), **arrays)
+    arrays: dict[str, Any] = {f"fact {name}": values for name, values in output.facts.items()}
+    if output.events:
+        arrays["events"] = _bytes(records.dumps([[question, events] for question, events in output.events.items()]))
+    payload, save = output.payload, np.savez
+    if isinstance(payload, Ranking):
+        arrays |= {"query": payload.query, "chunk": payload.chunk, "score": payload.score}
+        arrays |= {f"rank {name}": ranks for name, ranks in payload.ranks.items()}
+        arrays["about"] = _bytes(json.dumps({"channel": payload.channel, "size": payload.size}).encode())
+    elif isinstance(payload, Queries):
+        listed = [payload.size, payload.of.tolist(), payload.texts, payload.kinds, payload.channels]
+        arrays["queries"] = _bytes(records.dumps(listed))
     else:
-        payload = np.frombuffer(records.dumps(output.payload), np.uint8)
-        np.savez_compressed(buffer, ms=output.ms, **facts, records=payload)
+        arrays["records"], save = _bytes(records.dumps(payload)), np.savez_compressed
+    save(buffer, ms=output.ms, **arrays)
     return buffer.getvalue()
+
+
+def _bytes(data: bytes) -> npt.NDArray[np.uint8]:
+    return np.frombuffer(data, np.uint8)
 
 
 def load_output(data: bytes) -> Output:
     """The inverse of `dump_output`."""
     with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
         facts = {name.removeprefix("fact "): arrays[name] for name in arrays if name.startswith("fact ")}
+        events = dict(records.loads(arrays["events"].tobytes())) if "events" in arrays else {}
+        payload: Payload
         if "records" in arrays:
-            return Output(records.loads(arrays["records"].tobytes()), arrays["ms"], facts)
-        about = json.loads(arrays["about"].tobytes())
-        ranks = {name.removeprefix("rank "): arrays[name] for name in arrays if name.startswith("rank ")}
-        ranking = Ranking(about["channel"], about["size"], arrays["query"], arrays["chunk"], arrays["score"], ranks)
-        return Output(ranking, arrays["ms"], facts)
+            payload = records.loads(arrays["records"].tobytes())
+        elif "queries" in arrays:
+            size, of, texts, kinds, channels = records.loads(arrays["queries"].tobytes())
+            payload = Queries(size, np.array(of, dtype=np.int32), texts, kinds, channels)
+        else:
+            about = json.loads(arrays["about"].tobytes())
+            ranks = {name.removeprefix("rank "): arrays[name] for name in arrays if name.startswith("rank ")}
+            query, chunk, score = (arrays[name] for name in ("query", "chunk", "score"))
+            payload = Ranking(about["channel"], about["size"], query, chunk, score, ranks)
+        return Output(payload, arrays["ms"], facts, events)

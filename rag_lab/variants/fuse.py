@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping, Sequence
 from typing import Annotated, ClassVar
 
 import numpy as np
 from pydantic import Field
 
-from rag_lab.contracts import Ranking
+from rag_lab.contracts import RagLabError, Ranking
 from rag_lab.retrieval.fusion import reciprocal_rank_fusion
 from rag_lab.variants.stage import Output, Plan, Stage, State, Step, register
 
@@ -21,6 +22,11 @@ class ReciprocalRankFusion(Stage):
     step: ClassVar[Step] = Step.RANK
     k: int = Field(60, ge=0)
     weights: dict[str, Annotated[float, Field(ge=0)]] = Field(default_factory=dict)
+    reads_ranking: ClassVar[bool] = True
+
+    def check(self, place: str, before: Sequence[Stage]) -> None:
+        """Weights name channels, and not all are 0."""
+        check_weights(f"{place}.{self.name}.weights", self.weights, before)
 
     def inputs(self, state: State) -> list[str]:
         """The channels."""
@@ -42,3 +48,12 @@ class ReciprocalRankFusion(Stage):
         assert isinstance(output.payload, Ranking)
         state.fused = output.payload
         state.keys["ranking"] = key
+
+
+def check_weights(place: str, weights: Mapping[str, float], before: Sequence[Stage]) -> None:
+    """Refuse weights of channels that there are not, and those that leave nothing."""
+    channels = [stage.name for stage in before if stage.step is Step.RETRIEVE]
+    if unknown := [name for name in weights if name not in channels]:
+        raise RagLabError(f"{place}: no channel named '{unknown[0]}'; channels are {', '.join(channels)}")
+    if not any(weights.get(name, 1.0) for name in channels):
+        raise RagLabError(f"{place}: every channel weighs 0; give one of them more")

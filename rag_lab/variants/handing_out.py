@@ -23,6 +23,7 @@ from rag_lab.contracts import (
     Failure,
     IntArray,
     Outcome,
+    Queries,
     RagLabError,
     Ranking,
     Source,
@@ -35,10 +36,10 @@ CAUSE = "evidence was denied to everybody while the question was being answered;
 
 def check_output(stage: str, batch: Batch, output: Output) -> Output:
     """The output, if all that it is made from lies in the scope of its request. Anything else is an error."""
-    payload: Ranking | tuple[Context | Completion, ...] = output.payload
+    payload: Ranking | Queries | tuple[Context | Completion, ...] = output.payload
     if isinstance(payload, Ranking):
         batch.scopes.check(payload)
-    elif not all(_within(batch, i, item) for i, item in enumerate(payload)):
+    elif not isinstance(payload, Queries) and not all(_within(batch, i, item) for i, item in enumerate(payload)):
         raise RagLabError(f"{stage}: its output holds text outside the caller's scope; nothing was kept")
     if "exact_query" in output.facts:
         query, chunk, score = (output.facts[f"exact_{name}"] for name in ("query", "chunk", "score"))
@@ -108,6 +109,8 @@ def withhold(state: State, denied: frozenset[str]) -> State:
             for i, completion in enumerate(state.completions)
         ),
         failures=failures,
+        events={i: events for i, events in state.events.items() if not touched[i]},
+        decided={i: outcome for i, outcome in state.decided.items() if not touched[i]},
     )
 
 

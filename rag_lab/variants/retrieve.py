@@ -3,47 +3,73 @@
 from __future__ import annotations
 
 import time
+from abc import abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
-from rag_lab.contracts import Ranking
+from rag_lab.contracts import FloatArray, Queries, Ranking
 from rag_lab.corpus.chunk_table import ChunkTable
 from rag_lab.corpus.rights import Scope
 from rag_lab.retrieval.dense import DenseIndex
 from rag_lab.retrieval.encoders import Embeddings
+from rag_lab.retrieval.fusion import fuse_queries
 from rag_lab.variants.stage import LARGEST, Batch, Output, Plan, Stage, State, Step, register
 
 NEIGHBOURS = 10
 
 
+@dataclass(frozen=True, eq=False)
+class Found:
+    """What a channel found: one ranking a query, and each query's share of the time, ``ms [m]``."""
+
+    ranking: Ranking
+    ms: FloatArray
+
+
 class Channel(Stage):
-    """A stage that draws up to `depth` candidates a question into a channel of its own name."""
+    """A stage that draws up to `depth` candidates a question into a channel of its own name.
+
+    A question with several queries has its candidates shared equally among them, and their rankings fused by reciprocal
+    rank; `found_by` then tells for each candidate the query that ranked it best.
+    """
 
     step: ClassVar[Step] = Step.RETRIEVE
     depth: int = Field(1000, ge=1, le=LARGEST, description="candidates a question")
 
-    def inputs(self, state: State) -> list[str]:  # noqa: ARG002 - one interface
-        """Nothing but the batch."""
-        return []
+    @abstractmethod
+    def search(self, batch: Batch, queries: Queries, depth: npt.NDArray[np.int64]) -> Found:
+        """The `depth` ``[m]`` best permitted rows for each query."""
+
+    def inputs(self, state: State) -> list[str]:
+        """The queries, where they are not just the questions."""
+        return [state.keys[name] for name in ("queries", "skipped") if name in state.keys]
 
     def plan(self, state: State) -> Plan:
         """Candidates granted; channels of one variant share the room equally."""
         share = 1 / max(1, state.channels_left)
-        return {"depth": state.ledger.grant("candidates", self.depth, share)}
+        return {"depth": state.ledger.grant("candidates", np.where(state.skipped, 0, self.depth), share)}
+
+    def compute(self, state: State, plan: Plan, key: str) -> Output:  # noqa: ARG002 - one interface
+        """Search by every query within its caller's scope, then make one ranking a question."""
+        queries = state.queries.for_channel(self.name)
+        found = self.search(state.batch, queries, shared_depth(plan["depth"], queries))
+        return Output(*by_question(found, queries))
 
     def apply(self, state: State, plan: Plan, output: Output, key: str) -> None:
         """Book the candidates drawn. A channel that ran dry before its cap was not cut by it."""
         ranking = output.payload
         assert isinstance(ranking, Ranking)
         state.channels_left -= 1
-        drawn = np.bincount(ranking.query, minlength=ranking.size)
+        drawn = output.facts["drawn"]
         state.ledger.spend("candidates", drawn)
+        wanted = np.where(state.skipped, 0, self.depth)
         capped = drawn >= plan["depth"]
-        state.ledger.curtail(self.name, "candidates", np.where(capped, self.depth, plan["depth"]), plan["depth"])
+        state.ledger.curtail(self.name, "candidates", np.where(capped, wanted, plan["depth"]), plan["depth"])
         state.channels[self.name] = ranking
         state.keys[self.name] = state.keys["ranking"] = key
 
@@ -56,23 +82,27 @@ class Bm25(Channel):
     k1: float = Field(0.9, ge=0)
     b: float = Field(0.4, ge=0, le=1)
 
-    def compute(self, state: State, plan: Plan, key: str) -> Output:  # noqa: ARG002 - one interface
+    def needs(self) -> frozenset[str]:
+        """The Lucene index."""
+        return frozenset({"lucene"})
+
+    def search(self, batch: Batch, queries: Queries, depth: npt.NDArray[np.int64]) -> Found:
         """Search within each caller's scope."""
-        batch, scopes = state.batch, state.batch.scopes
+        scopes = batch.scopes.of_queries(queries.of)
         table = batch.snapshot.chunks
         keys = [rights.key for rights in table.classes]
         allowed = [[keys[i] for i in np.flatnonzero(scope.classes).tolist()] for scope in scopes.scopes]
         lists = _documents(scopes.scopes, table)
         found = batch.snapshot.bm25.search(
-            [request.query for request in batch.requests],
-            plan["depth"],
+            queries.texts,
+            depth,
             None if all(scope.classes.all() for scope in scopes.scopes) else [allowed[of] for of in scopes.of],
             k1=self.k1,
             b=self.b,
             only=[lists[of][0] for of in scopes.of],
             without=[lists[of][1] for of in scopes.of],
         )
-        return Output(batch.scopes.check(found.ranking(self.name)), found.ms)
+        return Found(scopes.check(found.ranking(self.name)), found.ms)
 
 
 def _documents(scopes: Sequence[Scope], table: ChunkTable) -> list[tuple[list[str] | None, list[str] | None]]:
@@ -104,37 +134,51 @@ class Dense(Channel):
         """Settings and the encoder."""
         return [self.settings(), batch.encoder().version]
 
-    def compute(self, state: State, plan: Plan, key: str) -> Output:  # noqa: ARG002 - one interface
-        """Encode the questions once for all variants, then search within each caller's scope."""
-        batch = state.batch
-        encoding_ms = batch.query_vectors()[1]
-        index = batch.snapshot.dense(self.index)
-        ranking, ms = self._search(batch, index, plan["depth"])
-        facts: dict[str, npt.NDArray[Any]] = {}
-        if not index.exact:
-            near = self._search(batch, index.exactly(), np.full(batch.size, NEIGHBOURS))[0]
-            facts = {"exact_query": near.query, "exact_chunk": near.chunk, "exact_score": near.score}
-        return Output(ranking, encoding_ms + ms, facts)
+    def needs(self) -> frozenset[str]:
+        """The FAISS index."""
+        return frozenset({f"faiss:{self.index}"})
+
+    def search(self, batch: Batch, queries: Queries, depth: npt.NDArray[np.int64]) -> Found:
+        """Encode the queries once for all variants, then search within each caller's scope."""
+        encoding_ms = batch.query_vectors(queries.texts).ms
+        ranking, ms = self._search(batch, batch.snapshot.dense(self.index), queries, depth)
+        return Found(ranking, encoding_ms + ms)
+
+    def compute(self, state: State, plan: Plan, key: str) -> Output:
+        """The search, and beside an approximate index what exact search ranks first for the user's own words."""
+        output = super().compute(state, plan, key)
+        index = state.batch.snapshot.dense(self.index)
+        if index.exact:
+            return output
+        own = Queries.of_requests(state.batch.requests)
+        near = self._search(state.batch, index.exactly(), own, np.full(own.size, NEIGHBOURS))[0]
+        facts: dict[str, npt.NDArray[Any]] = {
+            "exact_query": near.query,
+            "exact_chunk": near.chunk,
+            "exact_score": near.score,
+        }
+        return replace(output, facts={**output.facts, **facts})
 
     def _search(
-        self, batch: Batch, index: DenseIndex, depth: npt.NDArray[np.int64]
+        self, batch: Batch, index: DenseIndex, queries: Queries, depth: npt.NDArray[np.int64]
     ) -> tuple[Ranking, npt.NDArray[np.float64]]:
-        """The best rows of each question, and its share of the time in ms."""
-        queries = batch.query_vectors()[0]
-        ms = np.zeros(batch.size)
-        nothing = Ranking.from_scores(self.name, batch.size, [], [], [])
+        """The best rows for each query, and its share of the time in ms."""
+        vectors, scopes = batch.query_vectors(queries.texts).vectors, batch.scopes.of_queries(queries.of)
+        size = len(depth)
+        ms = np.zeros(size)
+        nothing = Ranking.from_scores(self.name, size, [], [], [])
         parts = [(nothing.query, nothing.chunk, nothing.score)]
-        for number, scope in enumerate(batch.scopes.scopes):
-            members = batch.scopes.members(number)
+        for number, scope in enumerate(scopes.scopes):
+            members = scopes.members(number)
             started = time.perf_counter()
-            mine = Embeddings(queries.vectors[members], queries.encoder, queries.version)
+            mine = Embeddings(vectors.vectors[members], vectors.encoder, vectors.version)
             allowed = None if scope.whole else scope.rows
             found = index.search(mine, int(depth[members].max(initial=0)), allowed).ranking
             ms[members] = (time.perf_counter() - started) * 1000 / max(1, len(members))
             parts.append((members[found.query], found.chunk, found.score))
         query, row, score = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
-        ranking = Ranking.from_scores(self.name, batch.size, query, row, score)
-        return batch.scopes.check(ranking.top(depth)), ms
+        ranking = Ranking.from_scores(self.name, size, query, row, score)
+        return scopes.check(ranking.top(depth)), ms
 
     def apply(self, state: State, plan: Plan, output: Output, key: str) -> None:
         """Book the candidates, and keep the exact neighbours where the index is approximate."""
@@ -154,11 +198,37 @@ class Gold(Channel):
         """Settings and the judged rows: equal questions on one snapshot may have been judged anew."""
         return [self.settings(), [rows.tolist() for rows in batch.gold]]
 
-    def compute(self, state: State, plan: Plan, key: str) -> Output:  # noqa: ARG002 - one interface
+    def search(self, batch: Batch, queries: Queries, depth: npt.NDArray[np.int64]) -> Found:
         """No search: the rows are known from the judgments."""
-        batch = state.batch
-        rows = [gold[batch.scopes.rows(i)[gold]][: plan["depth"][i]] for i, gold in enumerate(batch.gold)]
-        query = np.repeat(np.arange(batch.size), [len(r) for r in rows])
+        rows = [
+            batch.gold[of][batch.scopes.rows(of)[batch.gold[of]]][:most]
+            for of, most in zip(queries.of.tolist(), depth.tolist(), strict=True)
+        ]
+        query = np.repeat(np.arange(len(rows)), [len(r) for r in rows])
         row = np.concatenate(rows) if rows else np.zeros(0, dtype=np.int32)
-        ranking = Ranking.from_scores(self.name, batch.size, query, row, np.ones(len(row)))
-        return Output(batch.scopes.check(ranking), np.zeros(batch.size))
+        ranking = Ranking.from_scores(self.name, len(rows), query, row, np.ones(len(row)))
+        return Found(batch.scopes.of_queries(queries.of).check(ranking), np.zeros(len(rows)))
+
+
+def shared_depth(depth: npt.NDArray[np.int64], queries: Queries) -> npt.NDArray[np.int64]:
+    """A question's candidates shared among its queries, the first of them getting what is left over, ``[m]``."""
+    counts = queries.counts
+    first = np.cumsum(counts) - counts
+    place = np.arange(len(queries.of)) - first[queries.of]
+    each, over = np.divmod(depth[queries.of], counts[queries.of])
+    return np.asarray(each + (place < over), dtype=np.int64)
+
+
+def by_question(found: Found, queries: Queries) -> tuple[Ranking, npt.NDArray[np.float64], dict[str, npt.NDArray[Any]]]:
+    """One ranking a question from one a query, the times added up, and the facts `drawn` ``[size]`` and, where a
+    question has several queries, `found_by`: for each candidate the position of the query that ranked it best."""
+    ranking, size = found.ranking, queries.size
+    ms = np.bincount(queries.of, found.ms, minlength=size).astype(np.float64)
+    facts: dict[str, npt.NDArray[Any]] = {
+        "drawn": np.bincount(queries.of[ranking.query], minlength=size).astype(np.int64)
+    }
+    if (queries.counts <= 1).all():
+        moved = replace(ranking, size=size, query=queries.of[ranking.query].astype(np.int32))
+        return moved, ms, facts
+    fused, facts["found_by"] = fuse_queries(ranking, queries)
+    return fused, ms, facts

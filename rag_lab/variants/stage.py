@@ -20,19 +20,24 @@ from pydantic import BaseModel, ConfigDict
 
 from rag_lab.budgets import Ledger, Prices
 from rag_lab.contracts import (
+    Abstention,
+    BoolArray,
     CacheUse,
     Completion,
     Context,
     Encoder,
+    Event,
     Failure,
     FloatArray,
     Generator,
     IntArray,
+    Queries,
     RagLabError,
     Ranking,
     Request,
     StageTiming,
     Trace,
+    Writer,
 )
 from rag_lab.corpus.policies import PolicyBook
 from rag_lab.corpus.rights import Scopes
@@ -41,7 +46,7 @@ from rag_lab.provenance import RESULT_CODE, code_digest
 from rag_lab.store import Store, digest
 from rag_lab.variants.query_vectors import QueryVectors
 
-Payload: TypeAlias = Ranking | tuple[Context, ...] | tuple[Completion, ...]
+Payload: TypeAlias = Ranking | Queries | tuple[Context, ...] | tuple[Completion, ...]
 Plan: TypeAlias = Mapping[str, npt.NDArray[Any]]
 LARGEST = 10**9  # the most of anything that a setting may ask for: it has to fit the indexes' 32-bit counts
 
@@ -51,6 +56,7 @@ class Batch:
     """What all variants of a run share: the same questions, snapshot, rights, encoder and generator.
 
     gold: for each request the rows that hold its gold evidence. scopes: what `snapshot` and `book` let each one read.
+    query_vectors: vectors of texts as queries. writer: who writes queries and grades, None where nobody does.
     """
 
     requests: Sequence[Request]
@@ -63,8 +69,9 @@ class Batch:
     prices: Prices
     store: Store
     encoder: Callable[[], Encoder]
-    query_vectors: Callable[[], QueryVectors]
+    query_vectors: Callable[[Sequence[str]], QueryVectors]
     progress: Callable[[str, int, int], None]
+    writer: Writer | None = None
 
     @property
     def size(self) -> int:
@@ -108,18 +115,22 @@ class Batch:
 
 @dataclass(frozen=True, eq=False)
 class Output:
-    """What a stage computed; ``ms [size]``: each question's share of the time; `facts`: further arrays ``[size]``."""
+    """What a stage computed; ``ms [size]``: each question's share of the time; `facts`: further arrays.
+
+    events: what the figures do not tell, in order, by question.
+    """
 
     payload: Payload
     ms: FloatArray
     facts: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict)
+    events: Mapping[int, tuple[Event, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Ran:
     """One executed stage: its output's key, its times, and whether it was read back from the store.
 
-    vectors_cached: whether the query vectors that it needed were read back, None for a stage that needed none.
+    vectors_cached: whether all query vectors that it asked for were read back, None if it asked for none.
     """
 
     stage: str
@@ -133,6 +144,8 @@ class Ran:
 class State:
     """How far one variant has come with a batch under one budget. `answer_tokens`: room wanted for each answer.
 
+    queries: what the channels search by. skipped: questions that nothing is to be retrieved for, ``[size]``.
+    decided: questions that a stage before generation ended with an abstention.
     exact_neighbours: what exact search ranks first where the variant uses an approximate index.
     looked_at: how many entries of the ranking the assembly went through, ``[size]``; what ranks lower was cut.
     """
@@ -141,6 +154,8 @@ class State:
     ledger: Ledger
     channels_left: int
     answer_tokens: int
+    queries: Queries
+    skipped: BoolArray
     channels: dict[str, Ranking] = field(default_factory=dict)
     fused: Ranking | None = None
     contexts: tuple[Context, ...] | None = None
@@ -150,6 +165,8 @@ class State:
     keys: dict[str, str] = field(default_factory=dict)
     ran: list[Ran] = field(default_factory=list)
     failures: dict[int, Failure] = field(default_factory=dict)
+    events: dict[int, tuple[Event, ...]] = field(default_factory=dict)
+    decided: dict[int, Abstention] = field(default_factory=dict)
 
     @property
     def answers(self) -> bool:
@@ -173,6 +190,7 @@ def trace(state: State, question: int) -> Trace:
         tuple(resource for resource, flags in state.ledger.over().items() if flags[question]),
         state.ledger.usage(question),
         cache_use(state.ran),
+        state.events.get(question, ()),
     )
 
 
@@ -189,18 +207,30 @@ def cache_use(executed: Iterable[Ran]) -> tuple[CacheUse, ...]:
 class Step(IntEnum):
     """Where a stage belongs in a variant."""
 
-    RETRIEVE = 0
-    RANK = 1
-    ASSEMBLE = 2
-    GENERATE = 3
+    QUERY = 0
+    RETRIEVE = 1
+    RANK = 2
+    ASSEMBLE = 3
+    GENERATE = 4
 
 
 class Stage(BaseModel, ABC):
-    """A stage with its settings. A subclass sets `name` (the YAML key) and `step`, and is made known by `register`."""
+    """A stage with its settings. A subclass sets `name` (the YAML key) and `step`, and is made known by `register`.
+
+    reads_ranking: whether it has nothing to work on unless a stage before it retrieves.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
     name: ClassVar[str]
     step: ClassVar[Step]
+    reads_ranking: ClassVar[bool] = False
+
+    def needs(self) -> frozenset[str]:
+        """What the snapshot has to have: "lucene", "faiss:FACTORY", ..."""
+        return frozenset()
+
+    def check(self, place: str, before: Sequence[Stage]) -> None:
+        """Refuse settings that do not go with the stages before it; `place` names the variant."""
 
     def settings(self) -> dict[str, Any]:
         """The settings as they stand in YAML."""

@@ -13,8 +13,6 @@ from pydantic import ValidationError
 
 from rag_lab.contracts import RagLabError
 from rag_lab.variants import answer, fuse, retrieve
-from rag_lab.variants.fuse import ReciprocalRankFusion
-from rag_lab.variants.retrieve import Dense
 from rag_lab.variants.stage import STAGES, Stage, Step
 
 BASELINES = ("no_retrieval", "gold_context")
@@ -44,14 +42,19 @@ class Variant:
         return any(stage.step is Step.RETRIEVE for stage in self.stages)
 
     @property
+    def needs(self) -> frozenset[str]:
+        """What the snapshot has to have for the stages (see `Stage.needs`)."""
+        return frozenset().union(*(stage.needs() for stage in self.stages))
+
+    @property
     def needs_lucene(self) -> bool:
         """True when a stage searches the Lucene index."""
-        return any(stage.name == "bm25" for stage in self.stages)
+        return "lucene" in self.needs
 
     @property
     def factories(self) -> tuple[str, ...]:
         """FAISS factory strings that the stages search."""
-        return tuple(dict.fromkeys(stage.index for stage in self.stages if isinstance(stage, Dense)))
+        return tuple(sorted(need.removeprefix("faiss:") for need in self.needs if need.startswith("faiss:")))
 
 
 @cache
@@ -107,20 +110,13 @@ def _check_order(variant: Variant) -> None:
     if repeated := [name for name in names if names.count(name) > 1]:
         raise RagLabError(f"{place}: stage '{repeated[0]}' appears twice")
     if steps != sorted(steps):
-        raise RagLabError(f"{place}: stages must come as retrieve, rank, assemble, generate; found {', '.join(names)}")
+        order = ", ".join(step.name.lower() for step in Step)
+        raise RagLabError(f"{place}: stages must come as {order}; found {', '.join(names)}")
     if channels > 1 and Step.RANK not in steps:
         raise RagLabError(f"{place}: {channels} retrieving stages need a fusing stage such as 'rrf'")
     if channels and Step.GENERATE in steps and Step.ASSEMBLE not in steps:
         raise RagLabError(f"{place}: 'generate' would see nothing of what is retrieved; put 'assemble' before it")
-    for stage in variant.stages:
-        if isinstance(stage, ReciprocalRankFusion):
-            _check_weights(place, stage, [name for name, step in zip(names, steps, strict=True) if not step])
-    if not channels and names != ["generate"]:
+    for number, stage in enumerate(variant.stages):
+        stage.check(place, variant.stages[:number])
+    if not channels and (steps[-1] < Step.ASSEMBLE or any(stage.reads_ranking for stage in variant.stages)):
         raise RagLabError(f"{place}: nothing retrieves; add a stage such as 'bm25', or keep 'generate' alone")
-
-
-def _check_weights(place: str, fusion: ReciprocalRankFusion, channels: Sequence[str]) -> None:
-    if unknown := [name for name in fusion.weights if name not in channels]:
-        raise RagLabError(f"{place}.rrf.weights: no channel named '{unknown[0]}'; channels are {', '.join(channels)}")
-    if not any(fusion.weights.get(name, 1.0) for name in channels):
-        raise RagLabError(f"{place}.rrf.weights: every channel weighs 0; give one of them more")

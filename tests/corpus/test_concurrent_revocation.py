@@ -90,7 +90,7 @@ while done < reads or not stop.exists():
         prices=prices,
         store=store,
         encoder=lambda: encoder,
-        query_vectors=cache(lambda: query_vectors(store, encoder, queries)),
+        query_vectors=cache(lambda texts: query_vectors(store, encoder, texts)),
         progress=lambda *_: None,
     )
     state = run_variant(variant, batch, Budget(), Memory())

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from rag_lab.contracts import Acl, Document, RagLabError, SectionRights
+from rag_lab.contracts import Acl, Document, IntArray, RagLabError, SectionRights, Written
 from rag_lab.corpus.chunking import Blocks, ParentChild, Piece, Window
 from rag_lab.corpus.prefixing import KIND, LONGEST, Prefixed, prefixes, surroundings
 from rag_lab.corpus.publishing import publish
@@ -30,12 +31,15 @@ class Echo:
     instructions: list[str] = field(default_factory=list)
     stop_after: int = 10**9
 
-    def write(self, instructions: str, texts: Sequence[str], output_tokens: int) -> list[str]:
+    def count_prompts(self, instructions: str, texts: Sequence[str]) -> IntArray:
+        return np.ones(len(texts), dtype=np.int32)
+
+    def write(self, instructions: str, texts: Sequence[str], output_tokens: IntArray) -> list[Written]:
         if len(self.seen) + len(texts) > self.stop_after:
             raise RuntimeError("stopped")
         self.seen += texts
         self.instructions.append(instructions)
-        return [f"  It is text\tnumber {len(text)}. \nMore." for text in texts]
+        return [Written(f"  It is text\tnumber {len(text)}. \nMore.", 1, 1, 1.0) for text in texts]
 
 
 TEXT = "Open one two three. Secret plan four five. Open six seven eight. Open nine ten."
@@ -77,8 +81,11 @@ class Says:
     name: str = "says"
     version: str = "1"
 
-    def write(self, instructions: str, texts: Sequence[str], output_tokens: int) -> list[str]:
-        return [self.text] * len(texts)
+    def count_prompts(self, instructions: str, texts: Sequence[str]) -> IntArray:
+        return np.ones(len(texts), dtype=np.int32)
+
+    def write(self, instructions: str, texts: Sequence[str], output_tokens: IntArray) -> list[Written]:
+        return [Written(self.text, 1, 1, 1.0)] * len(texts)
 
 
 @pytest.mark.parametrize(
@@ -184,8 +191,16 @@ def test_the_packaged_model_writes_one_sentence_for_each_chunk(tmp_path: Path, h
     (found,) = chunker.cut([document], hash_encoder)
     assert all(piece.prefix and "\n" not in piece.prefix for piece in found)
     assert chunker.cut([document], hash_encoder) == [found]
-    with pytest.raises(RagLabError, match="exceed the window"):
-        chunker.writer.write("Say one word.", ["word " * 9000], 8)
+    long, short = chunker.writer.write("Say one word.", ["word " * 9000, "word"], np.array([8, 2], dtype=np.int32))
+    assert (long.text, long.prompt_tokens) == ("", 0)
+    assert "exceed the window" in long.cause
+    assert (short.cause, short.output_tokens <= 2, short.prompt_tokens) == (
+        "",
+        True,
+        chunker.writer.count_prompts("Say one word.", ["word"])[0],
+    )
+    with pytest.raises(RagLabError, match="lower its reach"):
+        prefixes([(Document("d", "word " * 9000, acl=STAFF), Piece((0, 45000)))], chunker.writer, 8, 45000)
 
 
 def test_a_purge_removes_the_sentences_of_what_is_denied(

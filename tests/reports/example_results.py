@@ -82,6 +82,7 @@ def example(
         funnel=_funnel(variants, budgets),
         questions=questions,
         outcomes=outcomes,
+        events=frame("events", []),
         snapshots=frame("snapshots", []),
         timings=_timings(variants, budgets),
         dataset={

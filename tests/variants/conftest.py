@@ -66,8 +66,6 @@ class House:
         book: PolicyBook = NO_BOOK,
     ) -> Batch:
         """A batch of requests, with the extractive reader as generator."""
-        queries = [request.query for request in requests]
-        vectors = embed_queries(self.encoder, queries)
         return Batch(
             requests=list(requests),
             gold=[np.array(rows, dtype=np.int32) for rows in gold or [[] for _ in requests]],
@@ -79,7 +77,7 @@ class House:
             prices=Prices.load(),
             store=store,
             encoder=lambda: self.encoder,
-            query_vectors=lambda: QueryVectors(vectors, np.full(len(requests), 0.25)),
+            query_vectors=lambda texts: QueryVectors(embed_queries(self.encoder, texts), np.full(len(texts), 0.25)),
             progress=lambda stage, done, total: None,
         )
 

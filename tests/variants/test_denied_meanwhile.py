@@ -71,7 +71,7 @@ class Place:
             prices=Prices.load(),
             store=self.store,
             encoder=lambda: self.encoder,
-            query_vectors=cache(lambda: query_vectors(self.store, self.encoder, queries)),
+            query_vectors=cache(lambda texts: query_vectors(self.store, self.encoder, texts)),
             progress=progress,
         )
 
@@ -244,7 +244,7 @@ def test_an_error_quotes_nothing_where_something_is_withheld(place: Place, denie
     if denied:
         place.deny.deny("c", denied, "leaked", by="test")
 
-    def broken() -> None:
+    def broken(texts: Sequence[str]) -> None:
         raise KeyError("of pump1")
 
     state = run(replace(place.batch(), query_vectors=broken))

@@ -325,8 +325,6 @@ def run_trial(seed: int, folder: Path, encoder: Any, count: int, variants: Mappi
             if permitted(written, sections, request, book):
                 allowed[number, row] = True
                 visible[number] |= shown
-    queries = [request.query for request in requests]
-    vectors = embed_queries(encoder, queries)
     batch = Batch(
         requests=requests,
         gold=[np.arange(len(table), dtype=np.int32)] * count,
@@ -338,7 +336,7 @@ def run_trial(seed: int, folder: Path, encoder: Any, count: int, variants: Mappi
         prices=Prices.load(),
         store=store,
         encoder=lambda: encoder,
-        query_vectors=lambda: QueryVectors(vectors, np.zeros(count)),
+        query_vectors=lambda texts: QueryVectors(embed_queries(encoder, texts), np.zeros(len(texts))),
         progress=lambda stage, done, total: None,
     )
     depth, memory = draw.choice([3, 10, 1000]), Memory()
@@ -398,7 +396,10 @@ def of(state: State, channel: str, number: int) -> list[tuple[int, float]]:
 def check_the_permitted_rank_as_if_alone(trial: Trial) -> None:
     batch, depth = trial.batch, trial.depth
     snapshot, queries = batch.snapshot, [request.query for request in batch.requests]
-    products = batch.query_vectors().vectors.vectors.astype(np.float64) @ snapshot.vectors.astype(np.float64).T
+    products = (
+        batch.query_vectors([r.query for r in batch.requests]).vectors.vectors.astype(np.float64)
+        @ snapshot.vectors.astype(np.float64).T
+    )
     everything = snapshot.bm25.search(queries, len(snapshot.chunks), None)
     matches = np.full(trial.allowed.shape, np.nan)
     matches[everything.query, everything.row] = everything.score

@@ -82,7 +82,7 @@ def test_nothing_forbidden_leaves_and_the_permitted_rank_as_if_alone(house, draw
             assert all(allowed[i][row] for row, _ in context.dropped if row >= 0)
             written = records.dumps(state.completions[i]).decode()
             assert not any(f"{ids[row]}#0" in written for row in np.flatnonzero(~allowed[i]))
-    vectors = batch.query_vectors()[0].vectors
+    vectors = batch.query_vectors([request.query for request in asked]).vectors.vectors
     index = house.snapshot.dense("Flat")
     card = (house.encoder.name, house.encoder.version)
     for i, mine in enumerate(allowed):

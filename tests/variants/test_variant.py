@@ -30,7 +30,7 @@ def test_what_a_variant_needs_follows_from_its_stages() -> None:
         ([{"bm25": {"depth": 0}}], r"variants\.x\[1\]\.bm25\.depth: .*greater than or equal to 1"),
         ([{"bm25": {"deep": 5}}], r"variants\.x\[1\]\.bm25\.deep"),
         (["bm25", "dense"], "2 retrieving stages need a fusing stage"),
-        (["assemble", "bm25"], "stages must come as retrieve, rank, assemble, generate"),
+        (["assemble", "bm25"], "stages must come as query, retrieve, rank, assemble, generate"),
         (["bm25", "bm25", "rrf"], "stage 'bm25' appears twice"),
         (["assemble", "generate"], "nothing retrieves"),
         ([], "must be a list of stages"),

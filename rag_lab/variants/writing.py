@@ -1,0 +1,99 @@
+"""Stages that write with a language model: what they may spend, what they asked, and what it cost.
+
+A stage plans with `grant`, writes with a `Pen` that asks nothing above what was granted, returns `Pen.facts` and
+`Pen.ms` with its output, and books them with `book`. The prompts count as context tokens and what is written as output
+tokens, for a model reads and writes them like those of the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rag_lab.contracts import FloatArray, IntArray, RagLabError, Writer, Written
+from rag_lab.variants.stage import Batch, Output, Plan, State
+
+OPEN = 1 << 30
+
+
+def writer_of(batch: Batch, stage: str) -> Writer:
+    """The run's writer; an error that says how to get one where there is none."""
+    if batch.writer is None:
+        raise RagLabError(f"{stage}: needs a language model; set 'writer', such as 'writer: smollm2'")
+    return batch.writer
+
+
+def grant(state: State, calls: npt.ArrayLike) -> Plan:
+    """What a stage may spend on writing for each question, which wants so many calls at most, ``[size]`` each."""
+    ledger = state.ledger
+    return {
+        "llm_calls": ledger.grant("llm_calls", calls),
+        "context_tokens": np.minimum(ledger.room("context_tokens"), OPEN).astype(np.int64),
+        "output_tokens": np.minimum(ledger.room("output_tokens"), OPEN).astype(np.int64),
+    }
+
+
+class Pen:
+    """Writes for the questions of a batch within what a plan granted each of them."""
+
+    def __init__(self, batch: Batch, stage: str, plan: Plan) -> None:
+        self._writer = writer_of(batch, stage)
+        self._left = {name: plan[name].copy() for name in ("llm_calls", "context_tokens", "output_tokens")}
+        self._granted = {name: values.copy() for name, values in self._left.items()}
+        self.refused = np.zeros(batch.size, dtype=np.int64)
+        """Calls that a question did not get for want of calls or tokens, ``[size]``."""
+        self.ms: FloatArray = np.zeros(batch.size)
+
+    def write(
+        self, instructions: str, texts: Sequence[str], of: npt.NDArray[Any], output_tokens: int
+    ) -> list[Written | None]:
+        """What the model writes for each text; `of` names the question that pays for it, ``[m]``.
+
+        None for a text that its question cannot pay: a call, the whole prompt, and a token to write.
+        """
+        prompts = self._writer.count_prompts(instructions, texts)
+        found: list[Written | None] = [None] * len(texts)
+        asked, rooms = [], []
+        for i, question in enumerate(np.asarray(of).tolist()):
+            room = min(output_tokens, int(self._left["output_tokens"][question]))
+            if room < 1 or self._left["llm_calls"][question] < 1 or prompts[i] > self._left["context_tokens"][question]:
+                self.refused[question] += 1
+                continue
+            self._take(question, 1, int(prompts[i]), room)
+            asked.append(i)
+            rooms.append(room)
+        if not asked:
+            return found
+        made = self._writer.write(instructions, [texts[i] for i in asked], np.array(rooms, dtype=np.int32))
+        for i, room, one in zip(asked, rooms, made, strict=True):
+            question = int(of[i])
+            self._take(question, 0, one.prompt_tokens - int(prompts[i]), one.output_tokens - room)
+            self.ms[question] += one.ms
+            found[i] = one
+        return found
+
+    def _take(self, question: int, calls: int, prompt: int, output: int) -> None:
+        for name, amount in zip(self._left, (calls, prompt, output), strict=True):
+            self._left[name][question] -= amount
+
+    @property
+    def facts(self) -> dict[str, npt.NDArray[Any]]:
+        """What was spent, ``[size]`` each, for `Output.facts`."""
+        return {f"spent_{name}": self._granted[name] - left for name, left in self._left.items()} | {
+            "refused_calls": self.refused
+        }
+
+
+def book(state: State, stage: str, output: Output) -> None:
+    """Book what a stage spent on writing, and that it was refused calls."""
+    ledger, spent = state.ledger, {name: output.facts[f"spent_{name}"] for name in ("llm_calls", "context_tokens")}
+    written: IntArray = output.facts["spent_output_tokens"]
+    for name, amount in {**spent, "output_tokens": written}.items():
+        ledger.spend(name, amount)
+    name = writer_of(state.batch, stage).name
+    prompt = spent["context_tokens"].astype(np.float64)
+    ledger.spend("usd", state.batch.prices.tokens(name, prompt, written.astype(np.float64)))
+    ledger.curtail(stage, "llm_calls", spent["llm_calls"] + output.facts["refused_calls"], spent["llm_calls"])
