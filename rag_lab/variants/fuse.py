@@ -23,6 +23,7 @@ class ReciprocalRankFusion(Stage):
     k: int = Field(60, ge=0)
     weights: dict[str, Annotated[float, Field(ge=0)]] = Field(default_factory=dict)
     reads_ranking: ClassVar[bool] = True
+    fuses: ClassVar[bool] = True
 
     def check(self, place: str, before: Sequence[Stage]) -> None:
         """Weights name channels, and not all are 0."""

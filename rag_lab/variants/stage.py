@@ -217,13 +217,17 @@ class Step(IntEnum):
 class Stage(BaseModel, ABC):
     """A stage with its settings. A subclass sets `name` (the YAML key) and `step`, and is made known by `register`.
 
-    reads_ranking: whether it has nothing to work on unless a stage before it retrieves.
+    reads_ranking: whether it has nothing to work on unless a stage before it retrieves; fuses: whether it makes one
+    ranking of several channels. intervention: what an ablation changes that switches it: "stage", "query count" (how
+    many queries a question is searched by), "reranker".
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
     name: ClassVar[str]
     step: ClassVar[Step]
     reads_ranking: ClassVar[bool] = False
+    fuses: ClassVar[bool] = False
+    intervention: ClassVar[str] = "stage"
 
     def needs(self) -> frozenset[str]:
         """What the snapshot has to have: "lucene", "faiss:FACTORY", ..."""

@@ -112,7 +112,7 @@ def _check_order(variant: Variant) -> None:
     if steps != sorted(steps):
         order = ", ".join(step.name.lower() for step in Step)
         raise RagLabError(f"{place}: stages must come as {order}; found {', '.join(names)}")
-    if channels > 1 and Step.RANK not in steps:
+    if channels > 1 and not any(stage.fuses for stage in variant.stages):
         raise RagLabError(f"{place}: {channels} retrieving stages need a fusing stage such as 'rrf'")
     if channels and Step.GENERATE in steps and Step.ASSEMBLE not in steps:
         raise RagLabError(f"{place}: 'generate' would see nothing of what is retrieved; put 'assemble' before it")
