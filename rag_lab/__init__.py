@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from rag_lab.corpus.corpus import Corpus as Corpus
     from rag_lab.datasets import load as load_dataset
     from rag_lab.definition import Experiment as Experiment
+    from rag_lab.experiment import ablate as ablate
     from rag_lab.experiment import run as run
     from rag_lab.reports import write as write_report
     from rag_lab.results import Results as Results
@@ -33,6 +34,7 @@ __all__ = [
     "RagLabError",
     "Results",
     "Store",
+    "ablate",
     "compare_runs",
     "load_dataset",
     "run",
@@ -48,6 +50,7 @@ _PLACES = {
     "RagLabError": ("rag_lab.contracts", "RagLabError"),
     "Results": ("rag_lab.results", "Results"),
     "Store": ("rag_lab.store", "Store"),
+    "ablate": ("rag_lab.experiment", "ablate"),
     "compare_runs": ("rag_lab.comparison", "compare_runs"),
     "load_dataset": ("rag_lab.datasets", "load"),
     "run": ("rag_lab.experiment", "run"),

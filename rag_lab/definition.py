@@ -24,6 +24,8 @@ from rag_lab.corpus.chunking import Chunker, Whole, load_chunker, settings_of
 from rag_lab.corpus.prefixing import ContextPrefix
 from rag_lab.metrics.freshness import Targets
 from rag_lab.validation import explain
+from rag_lab.variants.switching import Switch, switches
+from rag_lab.variants.variant import load_variant
 
 MAIN = "main"
 SnapshotName = Annotated[str, StringConstraints(pattern=r"^\w[\w .+-]{0,63}$")]
@@ -94,6 +96,18 @@ class WriterSettings(Settings):
     options: dict[str, Any] = Field(default_factory=dict)
 
 
+class AblationSettings(Settings):
+    """Which variant is taken apart stage by stage; the whole of it also answers with each of the other `generators`."""
+
+    variant: str
+    generators: list[GeneratorSettings] = Field(default_factory=list)
+
+    @field_validator("generators", mode="before")
+    @classmethod
+    def _by_name(cls, given: Any) -> Any:
+        return [{"name": one} if isinstance(one, str) else one for one in given] if isinstance(given, list) else given
+
+
 class StatisticsSettings(Settings):
     """Bootstrap resamples, random exchanges of the paired test, and the confidence of intervals."""
 
@@ -110,6 +124,9 @@ class Experiment(Settings):
     its own settings on top of those in `snapshot`: every variant that retrieves then runs on each of them, under the
     name ``variant@snapshot``. `time` is the instant of questions that have none; what comes into force within
     `coming_days` after a question's time is retrieved as well, and shown as coming.
+
+    `ablation` adds the variants that have one stage less or more than the one it names (see `variants.switching`);
+    those are compared with one another in the frame `ablation`.
 
     With `corpus` the variants search that corpus as it is, or its `generation`, and the dataset gives questions and
     judgments; `freshness` holds the corpus to targets (`rag_lab.metrics.freshness.Targets`) instead of its own.
@@ -134,6 +151,7 @@ class Experiment(Settings):
     budget: dict[str, float | int | None] = Field(default_factory=dict)
     sweep: dict[str, list[float | int]] = Field(default_factory=dict)
     variants: list[str | dict[str, list[Any]]] = Field(default=["bm25", "dense", "hybrid"], min_length=1)
+    ablation: AblationSettings | None = None
     baseline: str | None = None
     metrics: list[str] | None = None
     statistics: StatisticsSettings = StatisticsSettings()
@@ -171,6 +189,13 @@ class Experiment(Settings):
         return {**data, "snapshots": several}
 
     @model_validator(mode="after")
+    def _ablation_on_one_snapshot(self) -> Experiment:
+        """Steps of an ablation differ by a stage and by nothing else."""
+        if self.ablation is not None and self.snapshots:
+            raise RagLabError("ablation: works on one snapshot; remove snapshots, or the ablation")
+        return self
+
+    @model_validator(mode="after")
     def _corpus_as_it_is(self) -> Experiment:
         """A corpus has its own chunks and indexes; what concerns a corpus needs one."""
         if self.corpus is None and (self.generation is not None or self.freshness is not None):
@@ -187,6 +212,8 @@ class Experiment(Settings):
         """``generator: none`` and ``writer: smollm2`` are short for a mapping with that name."""
         if not isinstance(data, Mapping):
             return data
+        if isinstance(data.get("ablation"), str):
+            data = {**data, "ablation": {"variant": data["ablation"]}}
         short = {field: {"name": data[field]} for field in ("generator", "writer") if isinstance(data.get(field), str)}
         return {**data, **short}
 
@@ -223,6 +250,7 @@ class Experiment(Settings):
         try:
             experiment = cls.model_validate({"name": "experiment", **data})
             experiment.budgets()
+            experiment.variant_definitions()
         except ValidationError as error:
             raise RagLabError(f"{place}: {explain(error)}") from error
         except RagLabError as error:
@@ -254,7 +282,20 @@ class Experiment(Settings):
                 if name in found:
                     raise RagLabError(f"variants: '{name}' is listed twice")
                 found[name] = stages
+        for switch in self.switches(found):
+            found.setdefault(switch.variant.name, switch.variant.to_yaml())
         return found
+
+    def switches(self, definitions: Mapping[str, list[Any] | None]) -> list[Switch]:
+        """The steps of the ablation, none without one."""
+        if self.ablation is None:
+            return []
+        name = self.ablation.variant
+        if name not in definitions:
+            raise RagLabError(
+                f"ablation.variant: '{name}' is not one of the variants; name one of {', '.join(definitions)}"
+            )
+        return switches(load_variant(name, definitions[name]))
 
 
 def _named(name: Any, snapshot: dict[str, Any]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from rag_lab.ablation import steps
 from rag_lab.contracts import CacheUse, RagLabError
 from rag_lab.corpus.deny import DenyList
 from rag_lab.corpus.snapshot import Snapshot
@@ -41,15 +42,17 @@ def run(
     """
     definition = _definition(experiment, fields)
     place = store or Store.default()
+    others = _with_other_generators(definition, place, progress)
     with Progress(progress) as bars:
         for _ in range(ATTEMPTS):
             work = Preparation(definition, place, bars)
-            results = _handed_out(work, lambda work: _results(work, _run_all(work)))
+            results = _handed_out(work, lambda work: _results(work, _run_all(work), others))
             if results is not None:
                 return results
         states = _run_all(work)
         for _ in range(ATTEMPTS):
-            results = _handed_out(work, lambda work: _results(work, {k: _checked(s) for k, s in states.items()}))
+            checked = {key: _checked(state) for key, state in states.items()}
+            results = _handed_out(work, lambda work: _results(work, checked, others))  # noqa: B023 - called at once
             if results is not None:
                 return results
     raise RagLabError(f"run: documents of {work.corpus} are denied faster than it can be scored; run it again")
@@ -100,8 +103,43 @@ def _run_all(work: Preparation) -> dict[tuple[str, str], State]:
     return states
 
 
-def _results(work: Preparation, states: Mapping[tuple[str, str], State]) -> Results:
-    """Score the states and put the results together."""
+def ablate(
+    variant: str | Mapping[str, Sequence[Any]],
+    experiment: Experiment | Mapping[str, Any] | str | Path | None = None,
+    *,
+    generators: Sequence[str | Mapping[str, Any]] = (),
+    store: Store | None = None,
+    progress: bool = True,
+    **fields: Any,
+) -> Results:
+    """Run an experiment on one variant, whole and with one stage less or more; see the frame `ablation`.
+
+    `variant` is a name of the catalogue or a mapping of a name to its stages; `generators` answer as well, on the whole
+    variant alone. Caps of ``sweep={"context_tokens": [...]}`` are steps of their own. The rest is as in `run`.
+    """
+    name = variant if isinstance(variant, str) else next(iter(variant))
+    ablation = {"variant": name, "generators": list(generators)}
+    fields |= {"variants": [variant], "ablation": ablation, "baseline": name}
+    return run(experiment, store=store, progress=progress, **fields)
+
+
+def _with_other_generators(definition: Experiment, store: Store, progress: bool) -> dict[str, Results]:
+    """The whole variant of an ablation with each of its other generators, by their names."""
+    if definition.ablation is None:
+        return {}
+    name = definition.ablation.variant
+    whole = {name: definition.variant_definitions()[name]}
+    changes: dict[str, Any] = {"ablation": None, "baseline": None, "sweep": {}, "variants": [name if whole[name] is None else whole]}
+    return {
+        generator.name: run(definition, store=store, progress=progress, generator=generator.model_dump(), **changes)
+        for generator in definition.ablation.generators
+    }
+
+
+def _results(
+    work: Preparation, states: Mapping[tuple[str, str], State], others: Mapping[str, Results] | None = None
+) -> Results:
+    """Score the states and put the results together; `others`: the same with other generators, for an ablation."""
     scorer = Scorer(work.dataset, work.metric_names, _statistics(work.definition))
     judged = [scorer.judge(name, budget_name, state) for (name, budget_name), state in states.items()]
     failures = [
@@ -110,8 +148,9 @@ def _results(work: Preparation, states: Mapping[tuple[str, str], State]) -> Resu
     work.bars.update("scoring", 0, 1)
     work.warnings += _foreign_questions(work)
     frames: dict[str, Any] = scorer.frames(judged, work.baseline)
-    return Results(
+    results = Results(
         **frames,
+        ablation=frame("ablation", []),
         dataset=work.dataset.summary() | {"not_measured": _not_measured(work, judged)},
         snapshots=frame("snapshots", _snapshot_rows(work)),
         snapshot=", ".join(snapshot.id for snapshot in work.snapshots.values()),
@@ -126,6 +165,8 @@ def _results(work: Preparation, states: Mapping[tuple[str, str], State]) -> Resu
         | {"notes": notes_of([one for one in judged if one.budget == MAIN])},
         runs={_run_name(one): one.run for one in judged if one.run},
     )
+    results.ablation = steps(work.definition, results, others or {})
+    return results
 
 
 def _statistics(definition: Experiment) -> Settings:

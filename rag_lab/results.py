@@ -80,6 +80,24 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
         *RESOURCES,
     ),
     "events": ("variant", "budget", "query_id", "stage", "kind", "round", "text", "value"),
+    "ablation": (
+        "direction",
+        "step",
+        "intervention",
+        "variant",
+        "against",
+        "metric",
+        "value",
+        "ci_low",
+        "ci_high",
+        "delta",
+        "delta_low",
+        "delta_high",
+        "p",
+        "p_holm",
+        "n",
+        "note",
+    ),
     "snapshots": ("snapshot", "chunker", "measure", "unit", "value", "ci_low", "ci_high", "n", "note"),
     "timings": (
         "variant",
@@ -100,6 +118,7 @@ IN_JSON = {
     "comparisons": "comparisons",
     "budget_use": "budget",
     "funnel": "funnel",
+    "ablation": "ablation",
     "snapshots": "snapshots",
 }
 
@@ -119,6 +138,7 @@ class Results:
     questions: pd.DataFrame
     outcomes: pd.DataFrame
     events: pd.DataFrame
+    ablation: pd.DataFrame
     snapshots: pd.DataFrame
     timings: pd.DataFrame
     dataset: dict[str, Any]

@@ -168,6 +168,12 @@ FAULTS: list[tuple[dict[str, Any], str, str]] = [
     ({"variants": [{"mine": "bm25"}]}, "variants.0", "input should be"),
     ({"baseline": 1}, "baseline", "string"),
     ({"metrics": "AP"}, "metrics", "list"),
+    ({"ablation": 3}, "ablation", "dictionary"),
+    ({"ablation": "rerank"}, "ablation.variant", "is not one of the variants; name one of bm25, dense, hybrid"),
+    ({"ablation": {"variant": "hybrid", "generators": [3]}}, "ablation.generators.0", "dictionary"),
+    ({"ablation": "hybrid", "snapshots": {"a": {}}}, "ablation", "works on one snapshot"),
+    ({"ablation": "bm25"}, "ablation.variant", "'bm25' has no stage that can be switched"),
+    ({"writer": {"options": {}}}, "writer.name", "missing"),
     ({"statistics": {"resamples": 10}}, "statistics.resamples", "greater than or equal to 100"),
     ({"statistics": {"permutations": 10**7}}, "statistics.permutations", "less than or equal to 1000000"),
     ({"statistics": {"confidence": 1}}, "statistics.confidence", "less than 1"),
@@ -206,9 +212,8 @@ def test_a_negative_cap_of_a_sweep_is_refused_with_its_field() -> None:
 
 
 def test_a_variant_that_is_listed_twice_is_refused() -> None:
-    experiment = Experiment.read({**LEAST, "variants": ["bm25", {"bm25": [{"bm25": {}}]}]})
     with pytest.raises(RagLabError, match="variants: 'bm25' is listed twice"):
-        experiment.variant_definitions()
+        Experiment.read({**LEAST, "variants": ["bm25", {"bm25": [{"bm25": {}}]}]})
 
 
 def test_nothing_can_be_changed_afterwards() -> None:

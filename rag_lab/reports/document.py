@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rag_lab.reports.ablation import ablation_section
 from rag_lab.reports.blocks import Block, Document, Facts, Section
 from rag_lab.reports.cautions import cautions
 from rag_lab.reports.chunking import chunking_section
@@ -38,6 +39,7 @@ def build(results: Results, selection: Selection | None = None) -> Document:
             *chunking_section(results),
             scores_section(results, chosen),
             differences_section(results, chosen),
+            *ablation_section(results, chosen),
             *across_section(results, chosen),
             budget_section(results, chosen),
             quality_section(results, chosen),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rag_lab.reports.ablation import ablation_metrics, ablation_rows
 from rag_lab.reports.canvas import (
     GRID,
     INK,
@@ -44,6 +45,7 @@ STAGE_COLOURS = {
     "citation": "#fec287",
     "answered": "#9fd3c7",
 }
+UP, DOWN = "#009E73", "#D55E00"
 DARK_STAGES = ("ingest", "scope", "candidates", "cut", "assembly")
 
 
@@ -52,6 +54,7 @@ def draw(results: Results, selection: Selection) -> dict[str, tuple[bytes, bytes
     painters: dict[str, Callable[[Results, Selection], Any]] = {
         "scores": draw_scores,
         "differences": draw_differences,
+        "ablation": draw_ablation,
         "budgets": draw_budgets,
         "cost": draw_cost,
         "groups": draw_groups,
@@ -116,6 +119,42 @@ def draw_differences(results: Results, selection: Selection) -> Any:
         axis.set_xlabel(f"difference to {short(selection.baseline, 20)}")
         axis.set_xlim(-1.35 * reach, 1.35 * reach)
     return figure
+
+
+def draw_ablation(results: Results, selection: Selection) -> Any:
+    """For each headline metric a waterfall: the chain from one stage to all, then each stage left out of the whole."""
+    metrics = ablation_metrics(results, selection)
+    if not metrics:
+        return None
+    rows = {metric: ablation_rows(results, metric) for metric in metrics}
+    figure, axes = panels(len(metrics), height_of(max(map(len, rows.values()))) + 0.2)
+    for axis, metric in zip(axes, metrics, strict=True):
+        found = sorted(rows[metric], key=lambda row: row["direction"] != "add one")
+        for y, row in enumerate(found):
+            _step(axis, y, row, selection)
+        name_rows(axis, [str(row["step"]) for row in found], metric)
+        low = min(row["value"] - max(row["delta"] if known(row["delta"]) else 0, 0) for row in found)
+        high = max(row["value"] - min(row["delta"] if known(row["delta"]) else 0, 0) for row in found)
+        margin = max(0.15 * (high - low), 0.02)
+        axis.set_xlim(max(0, low - 2 * margin), high + 3 * margin)
+        axis.grid(axis="x", color=GRID, linewidth=0.6)
+    return figure
+
+
+def _step(axis: Any, y: int, row: dict[str, Any], selection: Selection) -> None:
+    """A bar from the value before to the value after, or a tick where there is nothing before."""
+    value = row["value"]
+    if not known(row["delta"]):
+        axis.plot([value, value], [y - 0.3, y + 0.3], color=INK, linewidth=2)
+        axis.text(value, y, f"  {score(value)}", va="center", fontsize=7.5, color=INK)
+        return
+    sure = row["p_holm"] <= selection.alpha
+    colour = (UP if row["delta"] > 0 else DOWN) if sure else SOFT
+    start = value - row["delta"]
+    axis.barh(y, row["delta"], left=start, height=0.6, color=colour, alpha=1.0 if sure else 0.35)
+    axis.plot([start + row["delta_low"], start + row["delta_high"]], [y, y], color=INK, linewidth=0.9)
+    right = max(value, start, start + row["delta_high"])
+    axis.text(right, y, f"  {signed(row['delta'])}", va="center", fontsize=7.5, color=INK)
 
 
 def draw_budgets(results: Results, selection: Selection) -> Any:

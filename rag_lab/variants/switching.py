@@ -1,8 +1,8 @@
 """One stage of a variant switched at a time: the variants of an ablation.
 
-*Leave one out* takes each stage away from the whole variant. *Add one* begins with the first channel and adds, one by one
-and each to all before, the other channels, the stages that work on queries, those that work on the ranking, and those that
-work on the context. Fusion comes and goes with the second channel: with one there is nothing to fuse.
+*Leave one out* takes each stage away from the whole variant. *Add one* begins with the first channel and adds, one by
+one and each to all before, the other channels, the stages that work on queries, those that work on the ranking, and
+those that work on the context. Fusion comes and goes with the second channel: with one there is nothing to fuse.
 """
 
 from __future__ import annotations

@@ -83,6 +83,7 @@ def example(
         questions=questions,
         outcomes=outcomes,
         events=frame("events", []),
+        ablation=frame("ablation", []),
         snapshots=frame("snapshots", []),
         timings=_timings(variants, budgets),
         dataset={
