@@ -51,27 +51,46 @@ def run(
     """Run an experiment; write results, report and MLflow runs. Exit status 1 when a stage failed."""
     from rag_lab.definition import Experiment
 
-    definition = Experiment.load(experiment)
-    with _naming(experiment):
-        _check_names(definition)
+    found = Experiment.load_all(experiment)
+    for definition in found:
+        with _naming(experiment):
+            _check_names(definition)
+    if len(found) > 1 and dataset is not None:
+        found = [one for one in found if one.dataset == dataset] or found[:1]
     changes: dict[str, Any] = {}
     if dataset is not None:
         changes["dataset"] = dataset
     if limit is not None:
         changes["limit"] = limit
-    if variants is not None:
-        changes |= _chosen(definition, variants)
-    with _naming(experiment, changes):
-        definition = Experiment.read({**definition.model_dump(), **changes}, str(experiment))
-        _check_names(definition)
-        folder = out or Path("reports") / definition.name
-        _check_folder(folder)
-        if "baseline" in changes:
-            _say(f"the file's baseline is not among --variants; '{definition.baseline}' takes its place")
-        from rag_lab.session import run_session
+    jobs = [_changed(definition, changes, variants, experiment) for definition in found]
+    folders = [_folder(out, definition, len(jobs) > 1) for definition in jobs]
+    from rag_lab.session import run_session
 
-        failures = run_session(definition, folder, track=track, report=report, experiment_file=experiment)
+    failures = 0
+    for definition, folder in zip(jobs, folders, strict=True):
+        with _naming(experiment, changes):
+            failures += len(run_session(definition, folder, track=track, report=report, experiment_file=experiment))
     raise typer.Exit(1 if failures else 0)
+
+
+def _changed(definition: Experiment, changes: Mapping[str, Any], variants: str | None, file: Path) -> Experiment:
+    """The definition with what the options say instead."""
+    from rag_lab.definition import Experiment
+
+    changes = {**changes, **(_chosen(definition, variants) if variants is not None else {})}
+    with _naming(file, changes):
+        changed = Experiment.read({**definition.model_dump(), **changes}, str(file))
+        _check_names(changed)
+    if "baseline" in changes:
+        _say(f"the file's baseline is not among --variants; '{changed.baseline}' takes its place")
+    return changed
+
+
+def _folder(out: Path | None, definition: Experiment, several: bool) -> Path:
+    """Where the results of one experiment go."""
+    folder = Path("reports") / definition.name if out is None else out / definition.name if several else out
+    _check_folder(folder)
+    return folder
 
 
 @contextmanager

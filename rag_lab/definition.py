@@ -220,29 +220,39 @@ class Experiment(Settings):
     @classmethod
     def load(cls, path: Path | str) -> Experiment:
         """Read an experiment file (YAML). Errors name file, field and fix."""
-        import yaml
-
-        path = Path(path)
-        try:
-            data = yaml.safe_load(path.read_text(encoding="utf-8"))
-        except FileNotFoundError as error:
+        found = cls.load_all(path)
+        if len(found) > 1:
             raise RagLabError(
-                f"{path}: no such file; name an experiment file such as experiments/quickstart.yaml"
-            ) from error
-        except IsADirectoryError as error:
-            raise RagLabError(f"{path}: is a folder; name the experiment file in it") from error
-        except (OSError, UnicodeDecodeError) as error:
-            raise RagLabError(f"{path}: cannot be read ({error}); give a YAML file in UTF-8") from error
-        except (yaml.YAMLError, ValueError) as error:  # ValueError: a day that no month has
-            mark = getattr(error, "problem_mark", None)
-            line = f" line {mark.line + 1}" if mark else ""
-            raise RagLabError(f"{path}{line}: not YAML ({getattr(error, 'problem', error)})") from error
-        if not isinstance(data, Mapping):
-            raise RagLabError(f"{path}: must hold fields such as 'dataset' and 'variants'")
-        data = {"name": path.stem, **data}
+                f"{path}: has {len(found)} datasets; run it by rag-lab run, or read it by Experiment.load_all"
+            )
+        return found[0]
+
+    @classmethod
+    def load_all(cls, path: Path | str) -> list[Experiment]:
+        """Read an experiment file that may list `datasets` in place of `dataset`: one experiment for each.
+
+        An entry is a dataset, or a mapping with its own fields on top of the file's. Each is called by the file's name
+        and its dataset's.
+        """
+        path = Path(path)
+        data = {"name": path.stem, **_yaml(path)}
         if isinstance(data.get("prices"), str):
             data["prices"] = str(path.parent / data["prices"])
-        return cls.read(data, str(path))
+        if "datasets" not in data:
+            return [cls.read(data, str(path))]
+        listed = data.pop("datasets")
+        if "dataset" in data:
+            raise RagLabError(f"{path}: dataset: the file lists datasets; remove one of the two")
+        if not isinstance(listed, list) or not listed:
+            raise RagLabError(f"{path}: datasets: must be a list of datasets, or of mappings with a field dataset")
+        found = []
+        for number, entry in enumerate(listed, 1):
+            own = dict(entry) if isinstance(entry, Mapping) else {"dataset": entry}
+            name = Path(str(own.get("dataset", number))).name
+            found.append(cls.read({**data, "name": f"{data['name']}-{name}", **own}, f"{path}: datasets[{number}]"))
+        if repeated := {one.name for one in found if [other.name for other in found].count(one.name) > 1}:
+            raise RagLabError(f"{path}: datasets: '{min(repeated)}' stands for two; give one a name of its own")
+        return found
 
     @classmethod
     def read(cls, data: Mapping[str, Any], place: str = "experiment") -> Experiment:
@@ -306,3 +316,26 @@ def _named(name: Any, snapshot: dict[str, Any]) -> dict[str, Any]:
         return {**snapshot, "chunker": SnapshotSettings.model_validate({"chunker": snapshot["chunker"]}).chunker}
     except RagLabError as error:
         raise RagLabError(str(error).replace("snapshot.", f"snapshots.{name}.", 1)) from error
+
+
+def _yaml(path: Path) -> Mapping[str, Any]:
+    """What an experiment file says."""
+    import yaml
+
+    try:
+        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise RagLabError(
+            f"{path}: no such file; name an experiment file such as experiments/quickstart.yaml"
+        ) from error
+    except IsADirectoryError as error:
+        raise RagLabError(f"{path}: is a folder; name the experiment file in it") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise RagLabError(f"{path}: cannot be read ({error}); give a YAML file in UTF-8") from error
+    except (yaml.YAMLError, ValueError) as error:  # ValueError: a day that no month has
+        mark = getattr(error, "problem_mark", None)
+        line = f" line {mark.line + 1}" if mark else ""
+        raise RagLabError(f"{path}{line}: not YAML ({getattr(error, 'problem', error)})") from error
+    if not isinstance(data, Mapping):
+        raise RagLabError(f"{path}: must hold fields such as 'dataset' and 'variants'")
+    return data

@@ -271,3 +271,36 @@ def test_a_folder_may_be_a_path_and_a_date_need_not_be_quoted(tmp_path: Path) ->
     path.write_text("dataset: adi\ntime: 2026-09-10\n", encoding="utf-8")
     assert Experiment.load(path).time == "2026-09-10"
     assert Experiment.read({"dataset": tmp_path}).dataset == str(tmp_path)
+
+
+def test_a_file_with_several_datasets_is_an_experiment_for_each(tmp_path: Path) -> None:
+    path = tmp_path / "seven.yaml"
+    own = {"dataset": "squad2-dev", "limit": 5, "generator": "extractive"}
+    shared = {"variants": ["bm25"], "generator": "none", "seed": 3}
+    path.write_text(yaml.safe_dump({**shared, "datasets": ["scifact", own, {**own, "name": "mine"}]}))
+    found = Experiment.load_all(path)
+    assert [(e.name, e.dataset, e.limit, e.generator.name, e.seed) for e in found] == [
+        ("seven-scifact", "scifact", None, "none", 3),
+        ("seven-squad2-dev", "squad2-dev", 5, "extractive", 3),
+        ("mine", "squad2-dev", 5, "extractive", 3),
+    ]
+    with pytest.raises(RagLabError, match="has 3 datasets"):
+        Experiment.load(path)
+
+
+@pytest.mark.parametrize(
+    ("fields", "wrong"),
+    [
+        ({"datasets": []}, "datasets: must be a list"),
+        ({"datasets": "scifact"}, "datasets: must be a list"),
+        ({"datasets": ["a"], "dataset": "b"}, "dataset: the file lists datasets; remove one of the two"),
+        ({"datasets": ["a", "a"]}, "datasets: 'x-a' stands for two"),
+        ({"datasets": ["a", {"limit": 3}]}, r"datasets\[2\]: dataset: missing"),
+        ({"datasets": [{"dataset": "a", "seed": -1}]}, r"datasets\[1\]: seed"),
+    ],
+)
+def test_faulty_lists_of_datasets_are_named(tmp_path: Path, fields: dict[str, Any], wrong: str) -> None:
+    path = tmp_path / "x.yaml"
+    path.write_text(yaml.safe_dump({"variants": ["bm25"], **fields}))
+    with pytest.raises(RagLabError, match=wrong):
+        Experiment.load_all(path)
