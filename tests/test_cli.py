@@ -221,6 +221,31 @@ def test_results_go_below_reports_by_the_name_of_the_experiment(
     assert sessions[0][1] == Path("reports") / "First try"
 
 
+SEVERAL = "datasets: [handbook, {dataset: scifact, limit: 9}]\nvariants: [bm25]\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "asked"),
+    [
+        ((), [("mine-handbook", None, "reports/mine-handbook"), ("mine-scifact", 9, "reports/mine-scifact")]),
+        (("--dataset", "scifact", "--out", "there"), [("mine-scifact", 9, "there")]),
+        (
+            ("--limit", "3", "--out", "o"),
+            [("mine-handbook", 3, "o/mine-handbook"), ("mine-scifact", 3, "o/mine-scifact")],
+        ),
+    ],
+)
+def test_each_of_several_datasets_is_a_run_of_its_own(
+    arguments: tuple[str, ...],
+    asked: list[tuple[str, int | None, str]],
+    call: Call,
+    experiment: Callable[[str], Path],
+    sessions: list[Any],
+) -> None:
+    assert call("run", experiment(SEVERAL), *arguments).status == 0
+    assert [(one.name, one.limit, str(folder)) for one, folder, _ in sessions] == asked
+
+
 @pytest.mark.parametrize(
     "variants, baseline, said",
     [

@@ -119,6 +119,8 @@ def _log_variant(run: Run, results: Results, variant: str, budget: str, folder: 
             run.number(row[name], "time", row["stage"], name)
     run.table("questions", of_this(results.questions))
     run.table("outcomes", of_this(results.outcomes))
+    if not (events := of_this(results.events)).empty:
+        run.table("events", events)
     ranking = variant if budget == MAIN else f"{variant}@{budget}"
     run.file(folder / "runs" / f"{ranking}.trec", "runs")
 
