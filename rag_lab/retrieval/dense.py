@@ -35,6 +35,10 @@ EXACT_ROWS = 20_000
 OUTDATED_SHARE = 0.2
 ROWS_A_BLOCK = 1 << 16
 SCORES_A_BLOCK = 1 << 24
+# A single query is compared with as many rows at a time as stay in the processor's cache when they are made float64.
+# Measured with 224,000 rows of 384 dimensions, on one and on two threads: 4 to 8 times as fast as 65,536 rows at a time.
+# Several queries gain less, or lose where threads wait for one another.
+ROWS_IN_CACHE = 1024
 
 VectorArray = npt.NDArray[np.float32]
 RowArray = npt.NDArray[np.intp]
@@ -292,13 +296,23 @@ def exact_search(
         for part in batches(count, ROWS_A_BLOCK):
             here = np.arange(part.start, part.stop) if rows is None else rows[part]
             some = vectors[part] if rows is None else vectors[here]
-            scores = (wide @ some.astype(np.float64).T).round(DECIMALS)
+            scores = _inner_products(wide, some).round(DECIMALS)
             position = top_positions(scores, depth)
             kept_rows = np.hstack([kept_rows, here[position]])
             kept_scores = np.hstack([kept_scores, np.take_along_axis(scores, position, axis=1)])
             kept_rows, kept_scores = ordered(kept_rows, kept_scores, depth)
         best_rows[block], best_scores[block] = kept_rows, kept_scores
     return best_rows, best_scores
+
+
+def _inner_products(wide: FloatArray, vectors: VectorArray) -> FloatArray:
+    """Of queries in float64 ``[q, dimension]`` with some vectors, computed in float64: ``[q, n]``."""
+    if len(wide) > 1:
+        return wide @ vectors.astype(np.float64).T
+    scores = np.empty((1, len(vectors)))
+    for part in batches(len(vectors), ROWS_IN_CACHE):
+        scores[:, part] = wide @ vectors[part].astype(np.float64).T
+    return scores
 
 
 def exact_scores(queries: VectorArray, vectors: VectorArray, rows: RowArray) -> FloatArray:

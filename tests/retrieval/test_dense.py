@@ -141,6 +141,7 @@ def test_exact_search_agrees_with_sorting_everything(seed, n, size, depth, block
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(dense, "ROWS_A_BLOCK", block)
         patch.setattr(dense, "SCORES_A_BLOCK", 2 * block)
+        patch.setattr(dense, "ROWS_IN_CACHE", 3)
         rows, scores = exact_search(queries, vectors, depth)
     expected = [sorted(range(n), key=lambda row: (-float(q @ vectors[row]), row))[:depth] for q in queries]
     assert rows.tolist() == expected
