@@ -36,7 +36,7 @@ OUTDATED_SHARE = 0.2
 ROWS_A_BLOCK = 1 << 16
 SCORES_A_BLOCK = 1 << 24
 # A single query is compared with as many rows at a time as stay in the processor's cache when they are made float64.
-# Measured with 224,000 rows of 384 dimensions, on one and on two threads: 4 to 8 times as fast as 65,536 rows at a time.
+# Measured with 224,000 rows of 384 dimensions, on one thread and on two: 4 to 8 times as fast as 65,536 rows at a time.
 # Several queries gain less, or lose where threads wait for one another.
 ROWS_IN_CACHE = 1024
 
