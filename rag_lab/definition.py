@@ -23,7 +23,7 @@ from rag_lab.contracts import RESOURCES, RagLabError
 from rag_lab.corpus.chunking import Chunker, Whole, load_chunker, settings_of
 from rag_lab.corpus.prefixing import ContextPrefix
 from rag_lab.metrics.freshness import Targets
-from rag_lab.validation import explain
+from rag_lab.validation import explain, read_yaml
 from rag_lab.variants.switching import Switch, switches
 from rag_lab.variants.variant import load_variant
 
@@ -235,7 +235,7 @@ class Experiment(Settings):
         and its dataset's.
         """
         path = Path(path)
-        data = {"name": path.stem, **_yaml(path)}
+        data = {"name": path.stem, **read_yaml(path)}
         if isinstance(data.get("prices"), str):
             data["prices"] = str(path.parent / data["prices"])
         if "datasets" not in data:
@@ -316,26 +316,3 @@ def _named(name: Any, snapshot: dict[str, Any]) -> dict[str, Any]:
         return {**snapshot, "chunker": SnapshotSettings.model_validate({"chunker": snapshot["chunker"]}).chunker}
     except RagLabError as error:
         raise RagLabError(str(error).replace("snapshot.", f"snapshots.{name}.", 1)) from error
-
-
-def _yaml(path: Path) -> Mapping[str, Any]:
-    """What an experiment file says."""
-    import yaml
-
-    try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise RagLabError(
-            f"{path}: no such file; name an experiment file such as experiments/quickstart.yaml"
-        ) from error
-    except IsADirectoryError as error:
-        raise RagLabError(f"{path}: is a folder; name the experiment file in it") from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise RagLabError(f"{path}: cannot be read ({error}); give a YAML file in UTF-8") from error
-    except (yaml.YAMLError, ValueError) as error:  # ValueError: a day that no month has
-        mark = getattr(error, "problem_mark", None)
-        line = f" line {mark.line + 1}" if mark else ""
-        raise RagLabError(f"{path}{line}: not YAML ({getattr(error, 'problem', error)})") from error
-    if not isinstance(data, Mapping):
-        raise RagLabError(f"{path}: must hold fields such as 'dataset' and 'variants'")
-    return data
