@@ -88,6 +88,8 @@ def _best(
 
 def _blocks_of_tokens(lengths: IntArray) -> list[slice]:
     """Neighbouring texts in blocks of some `PASSAGE_TOKENS_A_BLOCK` tokens, at least one text each."""
+    if not len(lengths):
+        return []
     block = (np.cumsum(lengths, dtype=np.int64) - 1) // PASSAGE_TOKENS_A_BLOCK
     edges = np.flatnonzero(np.diff(block, prepend=-1)) if len(lengths) else np.empty(0, dtype=np.intp)
     return [slice(int(a), int(b)) for a, b in zip(edges, [*edges[1:], len(lengths)], strict=True)]
