@@ -3,31 +3,44 @@
 from __future__ import annotations
 
 import time
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, field_validator
 
-from rag_lab.contracts import RagLabError, Ranking
-from rag_lab.retrieval.fusion import reciprocal_rank_fusion
+from rag_lab.contracts import FloatArray, RagLabError, Ranking
+from rag_lab.retrieval.fusion import Normalisation, reciprocal_rank_fusion, weighted_sum
 from rag_lab.variants.stage import Output, Plan, Stage, State, Step, register
 
+LEARNED: Literal["learned"] = "learned"
+TRAINING = "train"
 
-@register
-class ReciprocalRankFusion(Stage):
-    """Fuse all channels so far by reciprocal rank; `weights` names channels and defaults to 1 each."""
+Weights = dict[str, Annotated[float, Field(ge=0)]]
 
-    name: ClassVar[str] = "rrf"
+
+class Fusion(Stage):
+    """A stage that fuses all channels so far. `weights` names channels; one that is not named weighs 1."""
+
     step: ClassVar[Step] = Step.RANK
-    k: int = Field(60, ge=0)
-    weights: dict[str, Annotated[float, Field(ge=0)]] = Field(default_factory=dict)
     reads_ranking: ClassVar[bool] = True
     fuses: ClassVar[bool] = True
+    weights: Weights | Literal["learned"] = Field(default_factory=dict)
+
+    @abstractmethod
+    def fuse(self, rankings: Sequence[Ranking], weights: Sequence[float]) -> Ranking:
+        """One ranking from those of the channels, with a weight for each."""
 
     def check(self, place: str, before: Sequence[Stage]) -> None:
-        """Weights name channels, and not all are 0."""
-        check_weights(f"{place}.{self.name}.weights", self.weights, before)
+        """Weights name channels, and not all are 0; nothing was ranked before, for that would be dropped."""
+        ranked = [stage.name for stage in before if stage.step is Step.RANK]
+        if ranked:
+            raise RagLabError(
+                f"{place}: '{self.name}' fuses the channels and would drop what '{ranked[0]}' did; put it first"
+            )
+        if not isinstance(self.weights, str):
+            _check_weights(f"{place}.{self.name}.weights", self.weights, before)
 
     def inputs(self, state: State) -> list[str]:
         """The channels."""
@@ -39,22 +52,84 @@ class ReciprocalRankFusion(Stage):
 
     def compute(self, state: State, plan: Plan, key: str) -> Output:  # noqa: ARG002 - one interface
         """One array operation over the batch."""
+        if isinstance(self.weights, str):
+            raise RagLabError(f"{self.name}.weights: are still to be learned; run the variant in an experiment")
         started = time.perf_counter()
-        weights = [self.weights.get(name, 1.0) for name in state.channels]
-        fused = reciprocal_rank_fusion(list(state.channels.values()), self.k, weights)
-        return Output(fused, np.full(fused.size, (time.perf_counter() - started) * 1000 / max(1, fused.size)))
+        fused = self.fuse(list(state.channels.values()), [self.weights.get(name, 1.0) for name in state.channels])
+        return Output(fused, shares(started, fused.size))
 
     def apply(self, state: State, plan: Plan, output: Output, key: str) -> None:  # noqa: ARG002 - one interface
         """The fused ranking replaces the channels for later stages."""
-        assert isinstance(output.payload, Ranking)
-        state.fused = output.payload
-        state.keys["ranking"] = key
+        hand_on(state, output, key)
 
 
-def check_weights(place: str, weights: Mapping[str, float], before: Sequence[Stage]) -> None:
+@register
+class ReciprocalRankFusion(Fusion):
+    """Fuse by reciprocal rank (`rag_lab.retrieval.fusion.reciprocal_rank`)."""
+
+    name: ClassVar[str] = "rrf"
+    k: int = Field(60, ge=0)
+    weights: Weights = Field(default_factory=dict)
+
+    def fuse(self, rankings: Sequence[Ranking], weights: Sequence[float]) -> Ranking:
+        """Reciprocal rank fusion."""
+        return reciprocal_rank_fusion(rankings, self.k, weights)
+
+
+@register
+class WeightedSum(Fusion):
+    """Fuse by a weighted sum of scores that are normalised within each query (`rag_lab.retrieval.fusion.weighted_sum`).
+
+    ``weights: learned`` are chosen on the dataset's training questions, those of the split `learned_on` ("train" where
+    it says nothing), before the variant runs; see `rag_lab.training`.
+    """
+
+    name: ClassVar[str] = "weighted_sum"
+    normalise: Normalisation = "minmax"
+    learned_on: str | None = Field(None, min_length=1)
+
+    @field_validator("weights", mode="before")
+    @classmethod
+    def _given_or_learned(cls, given: Any) -> Any:
+        if given != LEARNED and not isinstance(given, Mapping):
+            raise ValueError(f"must be '{LEARNED}', or a mapping of channels to weights")
+        return given
+
+    def check(self, place: str, before: Sequence[Stage]) -> None:
+        """A split to learn on goes with weights that are learned."""
+        super().check(place, before)
+        if self.learned_on is not None and self.weights != LEARNED:
+            raise RagLabError(
+                f"{place}.{self.name}.learned_on: the weights are given, so nothing is learned; write 'weights: "
+                f"{LEARNED}', or remove it"
+            )
+
+    @property
+    def training_split(self) -> str | None:
+        """The split whose questions the weights are to be learned on, None for weights that are given."""
+        return (self.learned_on or TRAINING) if self.weights == LEARNED else None
+
+    def fuse(self, rankings: Sequence[Ranking], weights: Sequence[float]) -> Ranking:
+        """Weighted sum."""
+        return weighted_sum(rankings, self.normalise, weights)
+
+
+def _check_weights(place: str, weights: Mapping[str, float], before: Sequence[Stage]) -> None:
     """Refuse weights of channels that there are not, and those that leave nothing."""
     channels = [stage.name for stage in before if stage.step is Step.RETRIEVE]
     if unknown := [name for name in weights if name not in channels]:
         raise RagLabError(f"{place}: no channel named '{unknown[0]}'; channels are {', '.join(channels)}")
     if not any(weights.get(name, 1.0) for name in channels):
         raise RagLabError(f"{place}: every channel weighs 0; give one of them more")
+
+
+def hand_on(state: State, output: Output, key: str) -> None:
+    """Make the output the ranking of later stages."""
+    assert isinstance(output.payload, Ranking)
+    state.fused = output.payload
+    state.keys["ranking"] = key
+
+
+def shares(started: float, size: int) -> FloatArray:
+    """Each question's share of the time since `started`, in ms, ``[size]``."""
+    return np.full(size, (time.perf_counter() - started) * 1000 / max(1, size))

@@ -1,4 +1,4 @@
-"""Reciprocal rank fusion of rankings over the same snapshot.
+"""Reciprocal rank fusion.
 
 Formula: ``score(d) = sum over channels of weight / (k + rank)``, ranks from 1, nothing for a channel that did not
 return d (Cormack, Clarke and Buettcher, SIGIR 2009). A channel gives a chunk one share, at its best rank.
@@ -11,31 +11,18 @@ from dataclasses import replace
 
 import numpy as np
 
-from rag_lab.contracts import IntArray, Queries, RagLabError, Ranking
+from rag_lab.contracts import IntArray, Queries, Ranking
+from rag_lab.retrieval.fusion.pool import Pool
 
 
 def reciprocal_rank_fusion(rankings: Sequence[Ranking], k: int = 60, weights: Sequence[float] | None = None) -> Ranking:
     """Fuse rankings of one batch. The result keeps the rank that every channel gave an entry (0: not returned)."""
     weights = [1.0] * len(rankings) if weights is None else list(weights)
-    if not rankings or len(weights) != len(rankings):
-        raise RagLabError(f"rrf: {len(rankings)} rankings and {len(weights)} weights; give one weight a ranking")
-    if len({ranking.size for ranking in rankings}) != 1 or len({ranking.channel for ranking in rankings}) != len(
-        rankings
-    ):
-        raise RagLabError("rrf: the rankings must be of one batch and of different channels")
-    keys = [ranking.query.astype(np.int64) << 32 | ranking.chunk for ranking in rankings]
-    pool, where = np.unique(np.concatenate(keys), return_inverse=True)
-    score = np.zeros(len(pool))
-    ranks = {}
-    start = 0
-    for ranking, weight in zip(rankings, weights, strict=True):
-        at = where[start : start + len(ranking.chunk)]
-        start += len(ranking.chunk)
+    pool = Pool.of("rrf", rankings, weights)
+    score = np.zeros(len(pool.chunk))
+    for ranking, at, weight in zip(rankings, pool.where, weights, strict=True):
         score[at] += weight / (k + ranking.rank)
-        ranks[ranking.channel] = np.zeros(len(pool), dtype=np.int32)
-        ranks[ranking.channel][at] = ranking.rank
-    query, chunk = (pool >> 32).astype(np.int32), (pool & 0xFFFFFFFF).astype(np.int32)
-    return Ranking.from_scores("rrf", rankings[0].size, query, chunk, np.round(score, 12), ranks)
+    return pool.ranked("rrf", score)
 
 
 def fuse_queries(ranking: Ranking, queries: Queries, k: int = 60) -> tuple[Ranking, IntArray]:
