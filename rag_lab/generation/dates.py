@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 from functools import lru_cache
+from typing import NamedTuple
+
+from rag_lab.contracts import Span
 
 _MONTHS = {
     name: number
@@ -47,6 +50,16 @@ _EFFECT_ENGLISH = re.compile(rf"{_TRIGGER}:?\s+(?:the\s+)?{_WEEKDAY}{_ENGLISH}",
 _EFFECT_CHINESE = re.compile(_CHINESE + _BEGINS)
 _EFFECT_ISO = re.compile(r"(?P<y4>\d{4})[-/](?P<m4>\d{1,2})[-/](?P<d4>\d{1,2})" + _BEGINS)
 _ANY = re.compile(f"{_ENGLISH}|{_CHINESE}", re.IGNORECASE)
+_YEAR_OR_MONTH = r"(?<![\d-])(?P<y6>\d{4})(?:-(?P<m6>0[1-9]|1[0-2])(?![\d-])|\s*年)"
+_NAMED = re.compile(rf"{_ENGLISH}|(?<!\d){_CHINESE}|{_YEAR_OR_MONTH}", re.IGNORECASE)
+
+
+class Day(NamedTuple):
+    """A date as far as a text names it; None for what it leaves out."""
+
+    year: int | None
+    month: int | None
+    day: int | None
 
 
 def effective_dates(text: str, year: int) -> list[datetime]:
@@ -60,6 +73,20 @@ def effective_dates(text: str, year: int) -> list[datetime]:
 def mentioned_dates(text: str, year: int) -> list[datetime]:
     """Starts of the days (UTC) that `text` names in any role."""
     return _dates(_ANY, text, year)
+
+
+def named_days(text: str) -> list[tuple[Span, Day]]:
+    """The spans of dates, whole or in part (``3 May``, ``May 2021``, ``2024-03``, ``2024年``), and what they name."""
+    found = []
+    for match in _NAMED.finditer(text):
+        part = {name[0]: value for name, value in match.groupdict().items() if value is not None}
+        month = part.get("m", "").lower().rstrip(".")
+        number = _MONTHS.get(month) or (int(month) if month else None)
+        day = int(re.sub(r"\D", "", part["d"])) if "d" in part else None
+        if not (number is None or 1 <= number <= 12) or not (day is None or 1 <= day <= 31):
+            continue
+        found.append((match.span(), Day(int(part["y"]) if "y" in part else None, number, day)))
+    return found
 
 
 @lru_cache(maxsize=100_000)
