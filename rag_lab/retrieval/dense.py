@@ -324,7 +324,7 @@ def exact_scores(queries: VectorArray, vectors: VectorArray, rows: RowArray) -> 
     return scores
 
 
-def top_positions(scores: FloatArray, depth: int) -> RowArray:
+def top_positions(scores: npt.NDArray[np.floating], depth: int) -> RowArray:
     """Columns, ascending, of the `depth` highest values in each row; of equal ones at the edge, the leftmost."""
     size, count = scores.shape
     if depth >= count:

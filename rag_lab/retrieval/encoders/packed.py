@@ -101,7 +101,7 @@ class PackedBert:
         return self.pooled(self.states(texts), texts)
 
     def states(self, texts: Sequence[Sequence[int]]) -> torch.Tensor:
-        """The last layer's vector of each token, in the order of `texts`, in the model's precision: ``[tokens, hidden]``."""
+        """The last layer's vector of each token of `texts`, in the precision of the model: ``[tokens, hidden]``."""
         import torch
 
         with torch.inference_mode():

@@ -8,6 +8,7 @@ beside it, and ids that are no row any more are filtered inside the search.
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from pathlib import Path
@@ -18,11 +19,20 @@ import numpy.typing as npt
 
 from rag_lab.contracts import BoolArray, FloatArray, IntArray, RagLabError, Ranking
 from rag_lab.retrieval.encoders.recipe import same_model
-from rag_lab.retrieval.late import maxsim
+from rag_lab.retrieval.late import colbert_format, maxsim
+from rag_lab.retrieval.late.plaid import Plaid
+from rag_lab.retrieval.late.residuals import bits_for
 from rag_lab.retrieval.late.vectors import RowArray, TokenVectors
 from rag_lab.retrieval.late.weights import document_frequencies, inverse_document_frequency
 
 CHANNEL = "colbert"
+FOLDER = "plaid"
+# With at most this many rows allowed, all of them are compared.
+EXACT_ROWS = 2_000
+# How many cells a query token visits and how many passages are compared exactly, unless the caller says so.
+CELLS = 16
+PASSAGES = 256
+PASSAGES_A_RESULT = 3
 
 Kind = Literal["exact", "plaid"]
 
@@ -35,16 +45,23 @@ class LateCard:
     version: str
     dimension: int
     count: int
-    tokens: int
     kind: Kind
     built: Kind
     seed: int
     note: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Breadth:
+    """How far PLAID looks: the cells that each query token visits, and the passages that are then compared exactly."""
+
+    cells: int
+    passages: int
+
+
 @dataclass(frozen=True, eq=False)
 class LateHits:
-    """What a search found, and how: `method` is "exact", or "plaid" with what it looked at."""
+    """What a search found, and how: `method` is "exact", or names PLAID and the queries that were searched exactly."""
 
     ranking: Ranking
     method: str
@@ -56,10 +73,19 @@ class LateIndex:
     row_of: for each id of the PLAID index the row that it is, -1 if none, ``[ids]``; None: ids are rows.
     """
 
-    def __init__(self, card: LateCard, passages: TokenVectors, row_of: RowArray | None = None) -> None:
+    def __init__(
+        self,
+        card: LateCard,
+        passages: TokenVectors,
+        plaid: Plaid | None = None,
+        codes: IntArray | None = None,
+        row_of: RowArray | None = None,
+    ) -> None:
         self.card = card
         self.passages = passages
-        self._row_of = row_of
+        self._plaid = plaid
+        self._codes = codes
+        self._row_of: RowArray = np.arange(card.count) if row_of is None else row_of
 
     @property
     def note(self) -> str:
@@ -69,7 +95,7 @@ class LateIndex:
     @property
     def exact(self) -> bool:
         """Whether a search compares every permitted row."""
-        return self.card.built == "exact"
+        return self._plaid is None
 
     def exactly(self) -> LateIndex:
         """The same vectors without the PLAID index: what its results are measured against."""
@@ -84,21 +110,21 @@ class LateIndex:
         if kind not in ("exact", "plaid"):
             raise RagLabError(f"late index: there is no kind {kind!r}; take exact or plaid")
         _check_finite(passages)
-        card = LateCard(
-            passages.encoder,
-            passages.version,
-            passages.dimension,
-            len(passages),
-            len(passages.vectors),
-            kind,
-            "exact",
-            seed,
-        )
-        return cls(card, passages)
+        note = _why_exact(passages) if kind == "plaid" else ""
+        built: Kind = "exact" if note else kind
+        card = LateCard(passages.encoder, passages.version, passages.dimension, len(passages), kind, built, seed, note)
+        return cls(card, passages, *(Plaid.build(passages, seed) if built == "plaid" else ()))
 
     def save(self, folder: Path) -> None:
-        """Write ``card.json`` and, unless the search is exact, the PLAID index. The vectors are kept elsewhere."""
+        """Write ``card.json`` and, unless the search is exact, the PLAID index. The vectors are kept elsewhere.
+
+        Only what `build` made can be saved.
+        """
         folder.mkdir(parents=True, exist_ok=True)
+        if self._plaid is not None:
+            if self._codes is None:
+                raise RagLabError(f"{folder}: an index that was read is not written again; copy its folder")
+            colbert_format.save(self._plaid, self._codes, self.passages, folder / FOLDER)
         (folder / "card.json").write_text(json.dumps(asdict(self.card), indent=2) + "\n", encoding="utf-8")
 
     @classmethod
@@ -110,27 +136,80 @@ class LateIndex:
         except (OSError, ValueError, KeyError) as error:
             why = str(error).strip().splitlines()[-1]
             raise RagLabError(f"{folder}: not a readable late-interaction index ({why}); build it again") from None
+        plaid = colbert_format.load(folder / FOLDER) if card.built == "plaid" else None
         known = len(passages) if row_of is None else len(row_of)
-        if known != card.count or passages.dimension != card.dimension:
+        held = known if plaid is None else plaid.passages
+        if known != card.count or held != known or passages.dimension != card.dimension:
             raise RagLabError(
                 f"{folder}: card.json tells of {card.count} passages of {card.dimension} dimensions, there are {known} "
                 f"of {passages.dimension}; build the index again"
             )
-        return cls(card, passages, row_of)
+        return cls(card, passages, plaid, row_of=row_of)
 
-    def search(self, queries: TokenVectors, depth: int, allowed: BoolArray | None = None) -> LateHits:
+    def search(
+        self, queries: TokenVectors, depth: int, allowed: BoolArray | None = None, breadth: Breadth | None = None
+    ) -> LateHits:
         """The `depth` best rows for each query, out of those that `allowed` (``[n]``, None means all) admits.
 
-        The filter is applied before anything is scored. A query or passage without a token finds nothing and is not
-        found. Raises `RagLabError` when the queries come from another model than the passages.
+        The filter is applied before anything is scored. When few rows are allowed, or there is no PLAID index, all of
+        them are compared; otherwise PLAID proposes rows, and a query that it leaves short is compared with all.
+        `breadth` says how far it looks, None leaves that to the index. A query or passage without a token finds nothing
+        and is not found. Raises `RagLabError` when the queries come from another model than the passages.
         """
         self._check_model(queries)
         count = len(self.passages)
         if allowed is not None and allowed.shape != (count,):
             raise RagLabError(f"late index: a filter over {len(allowed)} rows for an index of {count}")
-        rows = None if allowed is None else np.flatnonzero(allowed)
-        found, scores = maxsim.search(queries, self._weights(queries), self.passages, max(depth, 0), rows)
-        return _hits(queries, found, scores, "exact")
+        permitted = self.passages.lengths > 0 if allowed is None else allowed & (self.passages.lengths > 0)
+        rows = np.flatnonzero(permitted)
+        wanted = min(depth, len(rows))
+        if wanted <= 0 or not len(queries.tokens):
+            return LateHits(_ranking(len(queries), [], [], []), "exact")
+        weights = self._weights(queries)
+        if self._plaid is None or (breadth is None and len(rows) <= EXACT_ROWS):
+            found, scores = maxsim.search(queries, weights, self.passages, wanted, rows)
+            asked = np.repeat(np.arange(len(queries)), wanted)
+            kept = queries.lengths[asked] > 0
+            return LateHits(_ranking(len(queries), asked[kept], found.ravel()[kept], scores.ravel()[kept]), "exact")
+        return self._proposed(self._plaid, queries, weights, wanted, permitted, breadth)
+
+    def _proposed(
+        self,
+        plaid: Plaid,
+        queries: TokenVectors,
+        weights: FloatArray,
+        wanted: int,
+        permitted: BoolArray,
+        breadth: Breadth | None,
+    ) -> LateHits:
+        """The best rows among those that PLAID proposes and those that it does not know."""
+        known = self._row_of >= 0
+        ids = known & permitted[self._row_of]
+        unknown = permitted.copy()
+        unknown[self._row_of[known]] = False
+        strangers = np.flatnonzero(unknown)
+        breadth = breadth or self._breadth(plaid, wanted, float(ids.mean()))
+        proposals = [
+            np.concatenate([self._row_of[some], strangers])
+            for some in plaid.propose(queries, weights, breadth.cells, breadth.passages, ids)
+        ]
+        rows = np.flatnonzero(permitted)
+        short = 0
+        for query in np.flatnonzero(queries.lengths):
+            if len(proposals[query]) < wanted:
+                proposals[query] = rows
+                short += 1
+        asked = np.repeat(np.arange(len(queries)), [len(some) for some in proposals])
+        found = np.concatenate(proposals)
+        scores = maxsim.pair_scores(queries, weights, self.passages, asked, found)
+        kept = queries.lengths[asked] > 0
+        ranking = _ranking(len(queries), asked[kept], found[kept], scores[kept]).top(wanted)
+        return LateHits(ranking, f"plaid, {short} queries exact")
+
+    def _breadth(self, plaid: Plaid, wanted: int, share: float) -> Breadth:
+        """How far PLAID looks by default when it may return a `share` of its ids."""
+        cells = min(plaid.cells, math.ceil(CELLS / max(share, 1e-9)))
+        return Breadth(cells, max(PASSAGES, PASSAGES_A_RESULT * wanted))
 
     def score(self, queries: TokenVectors, query_index: IntArray, rows: IntArray) -> FloatArray:
         """The score of each pair of a query and a row, as `search` gives it, 0 where one has no token: ``[pairs]``."""
@@ -172,10 +251,16 @@ def _check_finite(passages: TokenVectors) -> None:
         )
 
 
-def _hits(queries: TokenVectors, rows: RowArray, scores: FloatArray, method: str) -> LateHits:
-    """`rows` and `scores`: ``[queries, k]``, in order."""
-    size, width = rows.shape
-    kept = np.repeat(queries.lengths > 0, width)
-    query = np.repeat(np.arange(size, dtype=np.int32), width)[kept]
-    ranking = Ranking(CHANNEL, size, query, rows.ravel()[kept].astype(np.int32), scores.ravel()[kept])
-    return LateHits(ranking, method)
+def _why_exact(passages: TokenVectors) -> str:
+    """Why PLAID cannot be built for these passages, empty where it can."""
+    if not len(passages.vectors):
+        return "plaid made as exact: there is no token"
+    if not bits_for(passages.dimension):
+        return (
+            f"plaid made as exact: residuals of {passages.dimension} dimensions do not fill whole bytes, those of 8 do"
+        )
+    return ""
+
+
+def _ranking(size: int, query: npt.ArrayLike, rows: npt.ArrayLike, scores: npt.ArrayLike) -> Ranking:
+    return Ranking.from_scores(CHANNEL, size, query, rows, scores)

@@ -44,7 +44,11 @@ def search(
 
 
 def pair_scores(
-    queries: TokenVectors, weights: Weights, passages: TokenVectors, query: IntArray, rows: RowArray
+    queries: TokenVectors,
+    weights: Weights,
+    passages: TokenVectors,
+    query: npt.NDArray[np.integer],
+    rows: npt.NDArray[np.integer],
 ) -> FloatArray:
     """The score of each pair of a query and a row, ``[pairs]``, 0 where one of them has no token."""
     scores = np.zeros(len(query))

@@ -21,7 +21,7 @@ PASSAGE_GRID = 2048
 QUERY_GRID = 4096
 
 RowArray = npt.NDArray[np.intp]
-TokenArray = npt.NDArray[np.float16] | npt.NDArray[np.float32]
+TokenArray = npt.NDArray[np.floating]
 
 
 @dataclass(frozen=True, eq=False)
