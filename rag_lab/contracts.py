@@ -607,10 +607,14 @@ class Written:
 
 @runtime_checkable
 class Writer(Protocol):
-    """A language model that writes to order: queries, grades, orders of passages. One text is one call."""
+    """A language model that writes to order: queries, grades, orders of passages. One text is one call.
+
+    `window` is the most tokens that a prompt and what is written may have together (None: no limit).
+    """
 
     name: str
     version: str
+    window: int | None
 
     def count_prompts(self, instructions: str, texts: Sequence[str]) -> IntArray:
         """Tokens of each whole prompt, ``[n]``."""

@@ -109,6 +109,8 @@ def _run_stage(stage: Stage, state: State, memory: Memory) -> None:
     state.ran.append(Ran(stage.name, key, memory.outputs[key].ms, cached, None if cached else vectors_cached))
     for question, events in memory.outputs[key].events.items():
         state.events[question] = (*state.events.get(question, ()), *events)
+    for question, cause in memory.outputs[key].failures.items():
+        state.failures.setdefault(question, Failure(batch.requests[question].request_id, stage.name, cause))
     stage.apply(state, plan, memory.outputs[key], key)
     batch.progress(stage.name, batch.size, batch.size)
 
@@ -138,9 +140,9 @@ def _plain_plan(plan: Plan) -> dict[str, Any]:
 
 
 def _failed(output: Output) -> bool:
-    return not isinstance(output.payload, Ranking | Queries) and any(
-        isinstance(getattr(item, "outcome", None), Failure) for item in output.payload
-    )
+    if isinstance(output.payload, Ranking | Queries):
+        return bool(output.failures)
+    return bool(output.failures) or any(isinstance(getattr(item, "outcome", None), Failure) for item in output.payload)
 
 
 def dump_output(output: Output) -> bytes:

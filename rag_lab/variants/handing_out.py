@@ -21,6 +21,7 @@ from rag_lab.contracts import (
     Completion,
     Context,
     Failure,
+    FloatArray,
     IntArray,
     Outcome,
     Queries,
@@ -28,7 +29,7 @@ from rag_lab.contracts import (
     Ranking,
     Source,
 )
-from rag_lab.variants.stage import Batch, Output, State
+from rag_lab.variants.stage import Batch, Output, Reranked, State
 
 STAGE = "hand-out"
 CAUSE = "evidence was denied to everybody while the question was being answered; ask it again"
@@ -98,6 +99,7 @@ def withhold(state: State, denied: frozenset[str]) -> State:
         channels={name: without(ranking) for name, ranking in state.channels.items()},
         fused=None if state.fused is None else without(state.fused),
         exact_neighbours=None if state.exact_neighbours is None else without(state.exact_neighbours),
+        reranked=None if state.reranked is None else _reranked_without(state.reranked, touched),
         looked_at=None if state.looked_at is None else np.where(touched, 0, state.looked_at),
         contexts=None
         if state.contexts is None
@@ -114,10 +116,17 @@ def withhold(state: State, denied: frozenset[str]) -> State:
     )
 
 
+def _reranked_without(reranked: Reranked, touched: BoolArray) -> Reranked:
+    kept = ~touched[reranked.before.query]
+    before = reranked.before.top(np.where(touched, 0, len(kept)))
+    return Reranked(before, reranked.read[kept], reranked.score[kept])
+
+
 def _touched(state: State, rows: BoolArray, documents: frozenset[str]) -> BoolArray:
     """The questions to which one of these rows or documents has come, ``[size]``."""
     touched = np.zeros(state.batch.size, dtype=bool)
-    for ranking in (*state.channels.values(), state.fused, state.exact_neighbours):
+    before = state.reranked.before if state.reranked else None
+    for ranking in (*state.channels.values(), before, state.fused, state.exact_neighbours):
         if ranking is not None:
             touched[ranking.query[rows[ranking.chunk]]] = True
     for i, context in enumerate(state.contexts or ()):
@@ -131,7 +140,8 @@ def _touched(state: State, rows: BoolArray, documents: frozenset[str]) -> BoolAr
 def candidates(state: State, question: int, depth: int = 10) -> tuple[Candidate, ...]:
     """The best candidates of one question as records, with the rank and score that each channel gave them.
 
-    A fused ranking gives one record for each channel that contributed; its own score is `fused_score`.
+    A fused ranking gives one record for each channel that contributed; its own score is `fused_score`. A candidate that
+    a reranker read has its score as well.
     """
     with hand_out(state) as checked:
         return tuple(_candidates(checked, question, depth))
@@ -141,8 +151,8 @@ def _candidates(state: State, question: int, depth: int) -> Iterator[Candidate]:
     ranking = state.ranking
     if ranking is None:
         return
-    first = int(ranking.offsets[question])
-    for place, row in enumerate(ranking.of(question)[:depth].tolist(), first):
+    fused, reranked = _scores_by_row(state, question)
+    for row in ranking.of(question)[:depth].tolist():
         for channel, own in state.channels.items():
             mine = np.flatnonzero((own.query == question) & (own.chunk == row))
             if len(mine):
@@ -151,7 +161,22 @@ def _candidates(state: State, question: int, depth: int) -> Iterator[Candidate]:
                     channel=channel,
                     raw_rank=int(own.rank[mine[0]]),
                     raw_score=float(own.score[mine[0]]),
-                    fused_score=float(ranking.score[place]) if state.fused is not None else None,
-                    rerank_score=None,
+                    fused_score=fused.get(row),
+                    rerank_score=reranked.get(row),
                     snapshot=state.batch.snapshot.id,
                 )
+
+
+def _scores_by_row(state: State, question: int) -> tuple[dict[int, float], dict[int, float]]:
+    """The scores that a fusion and a reranker gave one question's candidates."""
+
+    def of(ranking: Ranking, score: FloatArray) -> dict[int, float]:
+        mine = (ranking.query == question) & np.isfinite(score)
+        return dict(zip(ranking.chunk[mine].tolist(), score[mine].tolist(), strict=True))
+
+    seen = state.reranked
+    fused = seen.before if seen else state.fused
+    return (
+        {} if fused is None or fused.channel in state.channels else of(fused, fused.score),
+        {} if seen is None else of(seen.before, seen.score),
+    )

@@ -117,13 +117,24 @@ class Batch:
 class Output:
     """What a stage computed; ``ms [size]``: each question's share of the time; `facts`: further arrays.
 
-    events: what the figures do not tell, in order, by question.
+    events: what the figures do not tell, in order, by question. failures: the causes why some questions could not be
+    finished; an output with any is not kept, so they are asked again by the next run.
     """
 
     payload: Payload
     ms: FloatArray
     facts: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict)
     events: Mapping[int, tuple[Event, ...]] = field(default_factory=dict)
+    failures: Mapping[int, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Reranked:
+    """What a reranker saw: the ranking before it, the entries that it read, and their scores, NaN elsewhere."""
+
+    before: Ranking
+    read: BoolArray
+    score: FloatArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +158,7 @@ class State:
     queries: what the channels search by. skipped: questions that nothing is to be retrieved for, ``[size]``.
     decided: questions that a stage before generation ended with an abstention.
     exact_neighbours: what exact search ranks first where the variant uses an approximate index.
+    reranked: what the reranker saw, where there is one.
     looked_at: how many entries of the ranking the assembly went through, ``[size]``; what ranks lower was cut.
     """
 
@@ -161,6 +173,7 @@ class State:
     contexts: tuple[Context, ...] | None = None
     looked_at: npt.NDArray[np.int64] | None = None
     exact_neighbours: Ranking | None = None
+    reranked: Reranked | None = None
     completions: tuple[Completion, ...] | None = None
     keys: dict[str, str] = field(default_factory=dict)
     ran: list[Ran] = field(default_factory=list)
@@ -235,6 +248,10 @@ class Stage(BaseModel, ABC):
 
     def check(self, place: str, before: Sequence[Stage]) -> None:
         """Refuse settings that do not go with the stages before it; `place` names the variant."""
+
+    def models(self) -> dict[str, str]:
+        """Versions of the models that the settings name themselves. Raises `RagLabError` for one that is none."""
+        return {}
 
     def settings(self) -> dict[str, Any]:
         """The settings as they stand in YAML."""

@@ -35,12 +35,12 @@ class SentenceEncoder:
         self.languages = _languages(self._model)
         self._normalised = self._model.similarity_fn_name != "dot"
         self.recipe = Recipe(
-            bytes_digest(_weights(self._model)),
+            bytes_digest(model_bytes(self._model)),
             pooling=json.dumps([str(module) for module in list(self._model)[1:]]),
             normalised=self._normalised,
             max_tokens=self.max_tokens,
-            query_prefix=_prompt(self._model, "query"),
-            passage_prefix=_prompt(self._model, "document", "passage", "corpus"),
+            query_prefix=prompt_of(self._model, "query"),
+            passage_prefix=prompt_of(self._model, "document", "passage", "corpus"),
         )
         self.version = self.recipe.version
 
@@ -83,7 +83,7 @@ def _load(name: str) -> Any:
     from sentence_transformers import SentenceTransformer
 
     try:
-        with _quiet_hub():
+        with quiet_loading():
             return SentenceTransformer(name)
     except (OSError, ValueError, KeyError, RuntimeError) as error:
         why = (str(error).strip() or type(error).__name__).splitlines()[0]
@@ -94,24 +94,26 @@ def _load(name: str) -> Any:
 
 
 @contextmanager
-def _quiet_hub() -> Iterator[None]:
-    """Nothing of the hub's own warnings of each attempt to reach it: the error says it once."""
-    hub = logging.getLogger("huggingface_hub")
-    before = hub.level
-    hub.setLevel(logging.ERROR)
+def quiet_loading() -> Iterator[None]:
+    """Nothing of the libraries' warnings (attempts to reach the hub, missing weights): the error says it once."""
+    loggers = [logging.getLogger(name) for name in ("huggingface_hub", "transformers")]
+    before = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
     try:
         yield
     finally:
-        hub.setLevel(before)
+        for logger, level in zip(loggers, before, strict=True):
+            logger.setLevel(level)
 
 
-def _prompt(model: Any, *keys: str) -> str:
+def prompt_of(model: Any, *keys: str) -> str:
     """The prompt that sentence-transformers takes: the first of `keys` that the model defines, else its default."""
     prompts: dict[str, str] = model.prompts
     return next((prompts[key] for key in keys if key in prompts), prompts.get(model.default_prompt_name or "", ""))
 
 
-def _weights(model: Any) -> Iterator[bytes]:
+def model_bytes(model: Any) -> Iterator[bytes]:
     """The bytes of all parameters as loaded, then of the tokenizer."""
     import torch
 
