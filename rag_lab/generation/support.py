@@ -54,8 +54,9 @@ class Support:
     """Sentences of a batch, grouped by question, and how well each supports it.
 
     query, passage: positions in the batch and in the context, ``[m]``; start, end: offsets in the passage's text;
-    texts, leads: each sentence and its lead-in, empty where it has none; score: for choosing a sentence; confidence:
-    comparable between questions, in [0, 1].
+    texts, leads: each sentence and its lead-in, empty where it has none; formal: whether it is one in form, as the
+    header of a table row is; score: for choosing a sentence that answers; confidence: comparable between questions, in
+    [0, 1]; relevance: to the question, whether or not the sentence says anything that the question does not.
     """
 
     query: IntArray
@@ -64,8 +65,10 @@ class Support:
     end: IntArray
     texts: list[str]
     leads: list[str]
+    formal: BoolArray
     score: FloatArray
     confidence: FloatArray
+    relevance: FloatArray
     offsets: npt.NDArray[np.int64]
 
     def of(self, query: int) -> range:
@@ -110,7 +113,7 @@ class Similarity:
         asked = np.stack([self._queries[text] for text in questions])
         said = np.stack([self._passages[text] for text in sentences])
         raw = np.einsum("ij,ij->i", asked[query], said, dtype=np.float64)
-        zero = self._baseline()
+        zero = self.zero
         # Batches of other sizes change the last digits of a vector; they must not decide a tie.
         scaled: FloatArray = np.round(np.clip((raw - zero) / (1 - zero), 0, 1), 4)
         return scaled
@@ -125,7 +128,7 @@ class Similarity:
         if len(self._ms) > self._LIMIT:
             for kept in (self._queries, self._passages, self._ms):
                 kept.clear()
-        self._baseline()
+        _ = self.zero  # loading the model is no text's time
         for role, kept, encode, texts in (
             ("query", self._queries, self.encoder.encode_queries, questions),
             ("passage", self._passages, self.encoder.encode_passages, sentences),
@@ -139,7 +142,9 @@ class Similarity:
             self.encoding_ms += took
             self._ms.update((f"{role}: {text}", took / len(new)) for text in new)
 
-    def _baseline(self) -> float:
+    @property
+    def zero(self) -> float:
+        """The similarity that the encoder gives unrelated texts."""
         if self._zero is None:
             pairs = self.encoder.encode_queries(_UNRELATED) @ self.encoder.encode_passages(_UNRELATED).T
             apart = ~np.eye(len(_UNRELATED), dtype=bool)
@@ -159,22 +164,24 @@ def measure(
     offsets = np.searchsorted(table.query, np.arange(n + 1))
     if not table.texts:
         empty = np.zeros(0)
-        return Support(table.query, table.passage, table.start, table.end, [], [], empty, empty, offsets)
+        found = (table.query, table.passage, table.start, table.end, [], [], table.formal)
+        return Support(*found, empty, empty, empty, offsets)
     ranked, plain, new = _coverage(questions, table, np.diff(offsets), idf)
     kind = np.array(
         [fit(answer_type(questions[q]), questions[q], s) for q, s in zip(table.query, table.texts, strict=True)]
     )
-    factor = np.where(new & ~_only_announces(table), 1.0, NOTHING_NEW)
-    score = factor * (ranked + KIND * kind) / (1 + KIND)
-    confidence = factor * (plain + KIND * kind) / (1 + KIND)
+    announces = np.where(_only_announces(table), NOTHING_NEW, 1.0)
+    relevance = announces * (ranked + KIND * kind) / (1 + KIND)
+    confidence = announces * (plain + KIND * kind) / (1 + KIND)
     if similarity is not None:
         share = _similarity_share(questions, table)
-        alike = factor * similarity(questions, table.texts, table.query)
-        score = (1 - share) * score + share * alike
+        alike = announces * similarity(questions, table.texts, table.query)
+        relevance = (1 - share) * relevance + share * alike
         confidence = (1 - share) * confidence + share * alike
-    score = score + RANK / table.number
-    found = (table.query, table.passage, table.start, table.end, table.texts, table.leads)
-    return Support(*found, score, confidence, offsets)
+    answers = np.where(new, 1.0, NOTHING_NEW)
+    score = answers * relevance + RANK / table.number
+    found = (table.query, table.passage, table.start, table.end, table.texts, table.leads, table.formal)
+    return Support(*found, score, answers * confidence, relevance, offsets)
 
 
 def background_idf(texts: Sequence[str]) -> dict[str, float]:
