@@ -162,9 +162,9 @@ def measure(
     table = _collect(contexts)
     n = len(questions)
     offsets = np.searchsorted(table.query, np.arange(n + 1))
+    found = (table.query, table.passage, table.start, table.end, table.texts, table.leads, table.formal)
     if not table.texts:
         empty = np.zeros(0)
-        found = (table.query, table.passage, table.start, table.end, [], [], table.formal)
         return Support(*found, empty, empty, empty, offsets)
     ranked, plain, new = _coverage(questions, table, np.diff(offsets), idf)
     kind = np.array(
@@ -180,7 +180,6 @@ def measure(
         confidence = (1 - share) * confidence + share * alike
     answers = np.where(new, 1.0, NOTHING_NEW)
     score = answers * relevance + RANK / table.number
-    found = (table.query, table.passage, table.start, table.end, table.texts, table.leads, table.formal)
     return Support(*found, score, answers * confidence, relevance, offsets)
 
 
