@@ -57,12 +57,30 @@ def build(vectors: VectorArray, factory: str, seed: int) -> Any:
             index.add(vectors)
         search(index, vectors[:1], 1, np.ones(len(vectors), dtype=bool), breadth=1)
     except RuntimeError as error:
-        why = str(error).strip(": \n").rpartition(": ")[2]
-        raise RagLabError(
-            f"dense index: {factory!r} does not work for {len(vectors)} vectors of {vectors.shape[1]} dimensions "
-            f"({why}); take Flat, HNSW32 or IVF64,Flat"
-        ) from None
+        raise _refusal(factory, f"{len(vectors)} vectors", vectors.shape[1], error) from None
     return index
+
+
+def breadth_of(factory: str, dimension: int) -> str:
+    """What makes a search in an index of this kind wider: "efSearch", "nprobe", or "" where it visits every row.
+
+    Raises `RagLabError` for a factory string that FAISS does not know for vectors of this dimension.
+    """
+    faiss = _faiss()
+    try:
+        inner = _innermost(faiss.index_factory(dimension, factory, faiss.METRIC_INNER_PRODUCT))
+    except RuntimeError as error:
+        raise _refusal(factory, "vectors", dimension, error) from None
+    kinds = {"efSearch": faiss.IndexHNSW, "nprobe": faiss.IndexIVF}
+    return next((name for name, kind in kinds.items() if isinstance(inner, kind)), "")
+
+
+def _refusal(factory: str, vectors: str, dimension: int, error: RuntimeError) -> RagLabError:
+    why = str(error).strip(": \n").rpartition(": ")[2]
+    return RagLabError(
+        f"dense index: {factory!r} does not work for {vectors} of {dimension} dimensions ({why}); take Flat, HNSW32 or "
+        "IVF64,Flat"
+    )
 
 
 def search(

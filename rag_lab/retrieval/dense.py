@@ -63,10 +63,11 @@ class IndexCard:
 @dataclass(frozen=True, eq=False)
 class DenseHits:
     """What a search found, and how: `method` is "exact", or names the index and the queries that were left to exact
-    search."""
+    search, which are `exact_queries` many."""
 
     ranking: Ranking
     method: str
+    exact_queries: int
 
 
 class DenseIndex:
@@ -180,7 +181,8 @@ class DenseIndex:
             return _hits(*exact_search(queries.vectors, self.vectors, wanted, rows), "exact")
         found, scores, short = self._proposed(queries.vectors, wanted, None if rows is None else allowed, breadth)
         found[short], scores[short] = exact_search(queries.vectors[short], self.vectors, wanted, rows)
-        return _hits(found, scores, f"{self.card.built}, {np.count_nonzero(short)} queries exact")
+        left = int(np.count_nonzero(short))
+        return _hits(found, scores, f"{self.card.built}, {left} queries exact", left)
 
     def _breadth(self, depth: int, share: float) -> int:
         """How widely the FAISS index is searched by default when a share of the rows is permitted; 0 without one."""
@@ -343,8 +345,9 @@ def ordered(rows: RowArray, scores: FloatArray, depth: int) -> tuple[RowArray, F
     return np.take_along_axis(rows, order, axis=1), np.take_along_axis(scores, order, axis=1)
 
 
-def _hits(rows: RowArray, scores: FloatArray, method: str) -> DenseHits:
-    """`rows` and `scores`: ``[queries, k]``, in order."""
+def _hits(rows: RowArray, scores: FloatArray, method: str, exact_queries: int | None = None) -> DenseHits:
+    """`rows` and `scores`: ``[queries, k]``, in order. exact_queries: None where all of them are."""
     size, width = rows.shape
     query = np.repeat(np.arange(size, dtype=np.int32), width)
-    return DenseHits(Ranking(CHANNEL, size, query, rows.ravel().astype(np.int32), scores.ravel()), method)
+    ranking = Ranking(CHANNEL, size, query, rows.ravel().astype(np.int32), scores.ravel())
+    return DenseHits(ranking, method, size if exact_queries is None else exact_queries)

@@ -51,13 +51,15 @@ def check_half_circle(index):
 
 @pytest.mark.parametrize("factory", FACTORIES)
 def test_s14_few_permitted_rows_far_away_are_all_found(half_circle, factory):
-    assert check_half_circle(DenseIndex.build(half_circle, factory)).method == "exact"
+    hits = check_half_circle(DenseIndex.build(half_circle, factory))
+    assert (hits.method, hits.exact_queries) == ("exact", 1)
 
 
 @pytest.mark.parametrize("factory", FACTORIES[1:])
 def test_s14_inside_faiss_too(half_circle, factory, no_exact_fallback):
     hits = check_half_circle(DenseIndex.build(half_circle, factory))
     assert hits.method.endswith(", 0 queries exact")
+    assert hits.exact_queries == 0
 
 
 @pytest.mark.parametrize("factory", ["HNSW32", "IVF32,Flat"])
@@ -172,6 +174,20 @@ def test_queries_of_the_same_model_in_another_precision_are_welcome():
     assert index.search(embeddings(np.eye(4), "minilm", "aaaa+float32"), 1).ranking.chunk.tolist() == [0, 1, 2, 3]
 
 
+@pytest.mark.parametrize(
+    "factory, breadth",
+    [("Flat", ""), ("SQ8", ""), ("HNSW8", "efSearch"), ("IVF4,PQ4", "nprobe"), ("PCA8,IVF4,Flat", "nprobe")],
+)
+def test_what_makes_a_search_wider_is_known_before_anything_is_built(factory, breadth):
+    assert ann.breadth_of(factory, 16) == breadth
+
+
+@pytest.mark.parametrize("factory", ["NONSENSE", "PQ3"])
+def test_a_factory_that_faiss_refuses_is_named_before_anything_is_built(factory):
+    with pytest.raises(RagLabError, match=f"'{factory}' does not work for vectors of 16 dimensions"):
+        ann.breadth_of(factory, 16)
+
+
 @pytest.mark.parametrize("factory", ["NONSENSE", "PQ3", "LSH"])
 def test_a_factory_that_faiss_refuses_is_named(factory):
     with pytest.raises(RagLabError, match=f"'{factory}' does not work for 300 vectors of 16 dimensions"):
@@ -283,6 +299,7 @@ def test_questions_among_forbidden_rows_are_compared_with_all_permitted_ones(mon
     queries = embeddings(centres + draw.normal(size=(8, 16)))
     hits = index.search(queries, 50, allowed)
     assert hits.method == "HNSW8, 4 queries exact"
+    assert hits.exact_queries == 4
     exact = index.exactly().search(queries, 50, allowed).ranking
     assert all(hits.ranking.of(i).tolist() == exact.of(i).tolist() for i in range(1, 8, 2))
     shut = ann.shut_off(index._index, queries.vectors, 50, allowed)
