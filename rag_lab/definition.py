@@ -40,12 +40,15 @@ class Settings(BaseModel):
 class SnapshotSettings(Settings):
     """What is built from the documents. ``auto`` follows the languages of the corpus.
 
+    `encoder` and `colbert` name models (minilm, multilingual-e5, or one by folder or hub name) for a vector of each
+    chunk and for a vector of each of its tokens; they are loaded only when a variant searches by them.
     `chunker` is a mapping of its name and settings, ``{name: window, size: 200, overlap: 20}``, or the name alone.
     """
 
     chunker: Chunker = Whole()
     analyzer: Literal["auto", "en", "zh", "multilingual"] = "auto"
     encoder: str = "auto"
+    colbert: str = "auto"
     context_prefix: ContextPrefix | None = None
 
     @field_validator("chunker", mode="plain")

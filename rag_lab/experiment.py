@@ -207,6 +207,8 @@ def _provenance(work: Preparation, states: Collection[State]) -> dict[str, Any]:
     if any(variant.factories for variant in work.variants.values()):
         used = [work.encoders[name] for name in work.settings if work.factories(name)]
         models["encoder"] = ", ".join(dict.fromkeys(f"{encoder.name} {encoder.version}" for encoder in used))
+    if late := dict.fromkeys(f"{encoder.name} {encoder.version}" for encoder in work.late_encoders.values()):
+        models["colbert"] = ", ".join(late)
     chosen = work.definition.statistics
     detector = {}
     if work.generates and work.generator.calls:

@@ -44,11 +44,13 @@ from rag_lab.metrics.answers import check_answers, contains
 from rag_lab.metrics.ranking import check_overlap
 from rag_lab.progress import Progress
 from rag_lab.provenance import code_digest, environment
+from rag_lab.retrieval import late
 from rag_lab.retrieval.encoders import load_encoder
+from rag_lab.retrieval.late import LateEncoder
 from rag_lab.store import Store, digest
 from rag_lab.variants import Variant, is_bound, place
 from rag_lab.variants.execute import Memory, run_variant
-from rag_lab.variants.query_vectors import query_vectors
+from rag_lab.variants.query_vectors import query_token_vectors, query_vectors
 from rag_lab.variants.stage import Batch
 
 if TYPE_CHECKING:
@@ -102,7 +104,8 @@ class Preparation:
         if self.held is None:
             return self.definition.snapshot_settings()
         built = self.held.row.settings
-        return {MAIN: SnapshotSettings(chunker=built["chunker"], encoder=built["encoder"])}
+        settings = {name: built[name] for name in ("chunker", "encoder", "colbert") if name in built}
+        return {MAIN: SnapshotSettings(**settings)}
 
     @property
     def corpus(self) -> str:
@@ -155,10 +158,22 @@ class Preparation:
     @cached_property
     def encoders(self) -> dict[str, Encoder]:
         """The encoder of each snapshot; several with one encoder share it."""
-        auto = "minilm" if set(self.dataset.languages) <= {"en"} else "multilingual-e5"
-        names = {name: auto if given.encoder == "auto" else given.encoder for name, given in self.settings.items()}
+        names = {name: self._model(given.encoder) for name, given in self.settings.items()}
         loaded = {name: load_encoder(name) for name in dict.fromkeys(names.values())}
         return {snapshot: loaded[name] for snapshot, name in names.items()}
+
+    @cached_property
+    def late_encoders(self) -> dict[str, LateEncoder]:
+        """The late-interaction encoder of each snapshot that is searched by one."""
+        searched = {name: given for name, given in self.settings.items() if self.late_indexes(name)}
+        names = {name: self._model(given.colbert) for name, given in searched.items()}
+        loaded = {name: late.load_late_encoder(name) for name in dict.fromkeys(names.values())}
+        return {snapshot: loaded[name] for snapshot, name in names.items()}
+
+    def _model(self, name: str) -> str:
+        """The embedded model that "auto" stands for, or the one that is named."""
+        auto = "minilm" if set(self.dataset.languages) <= {"en"} else "multilingual-e5"
+        return auto if name == "auto" else name
 
     @cached_property
     def chunkers(self) -> dict[str, Chunker]:
@@ -178,6 +193,10 @@ class Preparation:
     def factories(self, snapshot: str) -> tuple[str, ...]:
         """The FAISS indexes that a snapshot needs."""
         return tuple(dict.fromkeys(f for variant in self.searching(snapshot) for f in variant.factories))
+
+    def late_indexes(self, snapshot: str) -> tuple[str, ...]:
+        """The late-interaction indexes that a snapshot needs."""
+        return tuple(dict.fromkeys(kind for variant in self.searching(snapshot) for kind in variant.late_indexes))
 
     @cached_property
     def book(self) -> PolicyBook:
@@ -223,6 +242,7 @@ class Preparation:
             self.held.snapshot.id if self.held else "",
             {name: variant.to_yaml() for name, variant in self.variants.items()},
             {name: self.encoders[name].version for name in using},
+            {name: [encoder.name, encoder.version] for name, encoder in self.late_encoders.items()},
             {name: chunker.version for name, chunker in self.chunkers.items()},
             self.uncalibrated.version,
             self.writer.version if self.writer else "",
@@ -242,15 +262,22 @@ class Preparation:
         return made
 
     def _publish(self, name: str) -> Snapshot:
-        settings, factories = self.settings[name], self.factories(name)
+        settings, factories, late_indexes = self.settings[name], self.factories(name), self.late_indexes(name)
+        lucene = any(variant.needs_lucene for variant in self.searching(name))
+        if self.held:
+            self.held.check_indexes(lucene, factories, late_indexes)
+        late_encoder = self.late_encoders.get(name)
         if factories and (strange := set(self.dataset.languages) - self.encoders[name].languages):
             self.warnings.append(
                 f"encoder {self.encoders[name].name} does not know the corpus language {', '.join(sorted(strange))}: "
                 "dense scores say little; use encoder multilingual-e5"
             )
-        lucene = any(variant.needs_lucene for variant in self.searching(name))
+        if late_encoder and (strange := set(self.dataset.languages) - late_encoder.languages):
+            self.warnings.append(
+                f"colbert encoder {late_encoder.name} does not know the corpus language {', '.join(sorted(strange))}: "
+                "its scores say little; use colbert multilingual-e5"
+            )
         if self.held:
-            self.held.check_indexes(lucene, factories)
             return self.held.snapshot
         return publish(
             self.store,
@@ -260,6 +287,8 @@ class Preparation:
             analyzer=self._analyzer(settings) if lucene else None,
             encoder=self.encoders[name] if factories else None,
             factories=factories,
+            late=late_encoder,
+            late_indexes=late_indexes,
             progress=self.bars.show,
             corpus=self.corpus,
             on_use=self.embedded.append,
@@ -367,6 +396,8 @@ class Preparation:
         requests = [self._request(question) for question in questions]
         snapshot, encoder = self.snapshots[name], cache(lambda: self.encoders[name])
         vectors = cache(lambda texts: query_vectors(self.store, encoder(), texts))
+        late_encoder = cache(lambda: self.late_encoders[name])
+        tokens = cache(lambda texts: query_token_vectors(self.store, late_encoder(), texts))
         return Batch(
             requests=requests,
             gold=[gold_rows(snapshot.chunks, question) for question in questions],
@@ -381,6 +412,8 @@ class Preparation:
             query_vectors=lambda texts: vectors(tuple(texts)),
             progress=lambda stage, done, total: self.bars.update(f"{self.label}{stage}", done, total),
             writer=self.writer,
+            late_encoder=late_encoder,
+            token_vectors=lambda texts: tokens(tuple(texts)),
         )
 
     def _request(self, question: Question) -> Request:

@@ -6,6 +6,7 @@ import hashlib
 import os
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ import numpy.typing as npt
 import pytest
 
 from rag_lab.contracts import IntArray, Span
+from rag_lab.retrieval.late.vectors import PASSAGE_GRID, QUERY_GRID, TokenVectors, on_grid
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
@@ -73,3 +75,41 @@ class HashEncoder:
 def hash_encoder() -> HashEncoder:
     """An encoder for tests that need vectors but not their quality."""
     return HashEncoder()
+
+
+class HashLateEncoder:
+    """A vector for each word, drawn by a hash of it and of the word before: deterministic and quick, no model."""
+
+    name = "hash-late"
+    version = "hash-late-1"
+    dimension = 16
+    languages = frozenset({"en", "zh"})
+    max_tokens = 512
+    weighted = True
+
+    def encode_queries(self, texts: Sequence[str]) -> TokenVectors:
+        return self._encode(texts, QUERY_GRID, np.float32, self.weighted)
+
+    def encode_passages(self, texts: Sequence[str]) -> TokenVectors:
+        return self._encode(texts, PASSAGE_GRID, np.float16, False)
+
+    def _encode(self, texts: Sequence[str], grid: int, dtype: npt.DTypeLike, weighted: bool) -> TokenVectors:
+        words = [re.findall(r"\w+", text.lower()) for text in texts]
+        tokens = np.array([self._hash(word) % 30_000 for row in words for word in row], dtype=np.int32)
+        drawn = [self._draw(word) + 0.3 * self._draw(before) for row in words for before, word in pairwise(["", *row])]
+        vectors = np.array(drawn, dtype=np.float32).reshape(-1, self.dimension)
+        vectors = on_grid(vectors / np.linalg.norm(vectors, axis=1, keepdims=True), grid).astype(dtype)
+        lengths = np.array([len(row) for row in words], dtype=np.int32)
+        return TokenVectors(vectors, lengths, tokens, self.name, self.version, weighted)
+
+    def _draw(self, word: str) -> npt.NDArray[np.float64]:
+        return np.random.default_rng(self._hash(word)).normal(size=self.dimension)
+
+    def _hash(self, word: str) -> int:
+        return int.from_bytes(hashlib.blake2b(word.encode(), digest_size=6).digest(), "big")
+
+
+@pytest.fixture(scope="session")
+def hash_late_encoder() -> HashLateEncoder:
+    """A late-interaction encoder for tests that need token vectors but not their quality."""
+    return HashLateEncoder()

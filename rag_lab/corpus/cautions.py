@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rag_lab.corpus.catalogue import VersionRow
 from rag_lab.corpus.ingestion import Ingested
-from rag_lab.corpus.settings import encoder_of
+from rag_lab.corpus.settings import encoder_of, late_encoder_of
 
 if TYPE_CHECKING:
     from rag_lab.corpus.corpus import Corpus
@@ -22,6 +22,12 @@ def warnings_of(corpus: Corpus, found: Ingested) -> tuple[str, ...]:
         warnings.append(
             f"encoder {settings['encoder']} does not know {', '.join(sorted(strange))}: dense scores say little "
             "there; migrate to multilingual-e5"
+        )
+    late = late_encoder_of(settings.get("colbert", "none")) if languages else None
+    if late and (strange := languages - set(late.languages)):
+        warnings.append(
+            f"colbert encoder {late.name} does not know {', '.join(sorted(strange))}: its scores say little there; "
+            "make a new corpus with the setting 'colbert: multilingual-e5'"
         )
     if settings["analyzer"] in ("en", "zh") and languages - {settings["analyzer"]}:
         others = ", ".join(sorted(languages - {settings["analyzer"]}))

@@ -60,7 +60,7 @@ class Held:
         """Ids of the documents of the generation, and of all that the corpus ever had a source of."""
         return {*self.snapshot.documents, *(row.document_id for row in self.corpus.catalogue.sources())}
 
-    def check_indexes(self, lucene: bool, factories: Sequence[str]) -> None:
+    def check_indexes(self, lucene: bool, factories: Sequence[str], late_indexes: Sequence[str]) -> None:
         """Raise RagLabError unless the snapshot has the indexes that an experiment searches."""
         facts = self.snapshot.facts
         place = f"corpus {self.corpus.name}, generation {self.row.number}"
@@ -70,6 +70,15 @@ class Held:
             if factory not in facts["factories"]:
                 known = ", ".join(facts["factories"]) or "none"
                 raise RagLabError(f"{place}: has no FAISS index '{factory}', which a variant searches; it has {known}")
+        for kind in late_indexes:
+            if facts["late"] is None:
+                raise RagLabError(
+                    f"{place}: has no token vectors, which a colbert variant searches; make a new corpus with the "
+                    "setting 'colbert: auto', or leave that variant out"
+                )
+            if kind not in facts["late_indexes"]:
+                known = ", ".join(facts["late_indexes"])
+                raise RagLabError(f"{place}: has no colbert index '{kind}', which a variant searches; it has {known}")
 
     def check_texts(self, dataset: Dataset) -> list[str]:
         """Warnings on gold evidence that the corpus lacks.

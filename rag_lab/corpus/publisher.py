@@ -19,10 +19,10 @@ from rag_lab.corpus.catalogue import Changes, instant
 from rag_lab.corpus.cautions import warnings_of
 from rag_lab.corpus.deletion import SOURCE_GONE, deny_deleted, user
 from rag_lab.corpus.discovery import Discovery, Options, discover
+from rag_lab.corpus.encoded import EMBEDDING
 from rag_lab.corpus.ingestion import Ingested, Ingestion
 from rag_lab.corpus.removal import drop_unnamed_parts, remove_unused, retire
-from rag_lab.corpus.segment import EMBEDDING
-from rag_lab.corpus.settings import built_with, chunker_of, encoder_of, settled
+from rag_lab.corpus.settings import built_with, chunker_of, encoder_of, late_encoder_of, settled
 from rag_lab.corpus.snapshot import Snapshot
 from rag_lab.store import manifest
 
@@ -232,13 +232,15 @@ def _build(
         analyzer=None if settings["analyzer"] == "none" else settings["analyzer"],
         encoder=encoder if settings["factories"] else None,
         factories=settings["factories"],
+        late=late_encoder_of(settings["colbert"]),
+        late_indexes=settings["colbert_indexes"],
         progress=progress,
         corpus=corpus.name,
         base=base,
         removed=removed,
         on_use=uses.append,
     )
-    use = uses[0] if uses else CacheUse(EMBEDDING, 0, 0)
+    use = next((use for use in uses if use.cache == EMBEDDING), CacheUse(EMBEDDING, 0, 0))
     corpus.catalogue.count(embedding_hits=use.hits, embedding_misses=use.misses)
     return snapshot, use
 

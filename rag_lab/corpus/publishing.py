@@ -19,17 +19,19 @@ import numpy as np
 from rag_lab.contracts import CacheUse, Document, Encoder, RagLabError
 from rag_lab.corpus.chunk_table import ChunkKeys, Part, read_chunks, read_keys
 from rag_lab.corpus.chunking import Chunker
-from rag_lab.corpus.segment import (
-    Segment,
-    build_segment,
-    contents_key,
-    document_digest,
-    encode_segment,
+from rag_lab.corpus.encoded import (
+    TOKEN_VECTORS,
+    VECTORS,
+    as_token_vectors,
+    dense_model,
+    encode,
     gather,
-    merge_segments,
+    late_model,
 )
-from rag_lab.corpus.snapshot import FLAT, FORMAT, KIND, TEXT_KEYS, Snapshot, index_name, snapshot_id
+from rag_lab.corpus.segment import Segment, build_segment, contents_key, document_digest, merge_segments
+from rag_lab.corpus.snapshot import FLAT, FORMAT, KIND, LATE_INDEXES, TEXT_KEYS, Snapshot, late_kind, snapshot_id
 from rag_lab.provenance import version_of
+from rag_lab.retrieval.late.vectors import LateEncoder
 from rag_lab.store import Store, digest, verify
 
 PARSER_VERSION = "text-1"
@@ -47,6 +49,8 @@ def publish(
     analyzer: str | None = None,
     encoder: Encoder | None = None,
     factories: Sequence[str] = (),
+    late: LateEncoder | None = None,
+    late_indexes: Sequence[str] = ("exact",),
     progress: bool = False,
     corpus: str = "",
     base: Snapshot | None = None,
@@ -56,19 +60,24 @@ def publish(
     """Build what is missing and return the snapshot.
 
     `token_encoder` counts tokens for the chunker; `analyzer` (en, zh, multilingual) asks for a Lucene index; `encoder`
-    with `factories` asks for vectors and FAISS indexes. The same input returns the same snapshot, built only once.
+    with `factories` asks for vectors and FAISS indexes, `late` with `late_indexes` (`snapshot.LATE_INDEXES`) for token
+    vectors and a PLAID index where there is to be one. The same input returns the same snapshot, built only once.
 
     With `base` the snapshot holds the documents of the base, without those in `removed`, and with `documents` added or
     in place of those with the same id; a document that is as it was costs nothing. Segments are put together when that
-    is due (`tidy`), FAISS indexes built again when they are outdated (`dense.outdated`).
+    is due (`tidy`), FAISS and PLAID indexes built again when they are outdated (`dense.outdated`).
 
-    `on_use` is told, when vectors were asked for, how many of the cut chunks had one already (cache "embedding").
+    `on_use` is told for each model how many of the cut chunks it knew (caches "embedding" and "token vectors").
 
     Raises:
         RagLabError: an id is given twice, or both given and removed; the base belongs to another corpus or was made
             with other settings or versions, which takes a publication without a base.
     """
-    settings = _Settings.of(chunker, token_encoder, analyzer, encoder if factories else None, factories, corpus)
+    dense = encoder if factories else None
+    late = late if late_indexes else None
+    settings = _Settings.of(chunker, token_encoder, analyzer, dense, factories, late, late_indexes, corpus)
+    models = [dense_model(dense)] if dense is not None else []
+    models += [late_model(late)] if late is not None else []
     given = {document.document_id: document for document in documents}
     if len(given) < len(documents):
         raise RagLabError(f"documents: {len(documents) - len(given)} ids are given twice; give each document once")
@@ -87,8 +96,8 @@ def publish(
     if changed or base is None:
         some = [given[name] for name in sorted(changed)]
         fresh = build_segment(store, some, changed, chunker, token_encoder, settings.cut_by)
-        if encoder is not None and factories:
-            fresh, use = encode_segment(store, fresh, encoder, held, progress)
+        for model in models:
+            fresh, use = encode(fresh, model, held, progress)
             if on_use is not None:
                 on_use(use)
         kept.append(fresh)
@@ -99,8 +108,8 @@ def publish(
 def compact(store: Store, snapshot: Snapshot) -> Snapshot:
     """The same rows in one segment, without anything of the dead. Nothing is cut or encoded.
 
-    The result is the snapshot that publishing its documents afresh would give, but for FAISS indexes that were not
-    outdated, which stay.
+    The result is the snapshot that publishing its documents afresh would give, but for FAISS and PLAID indexes that
+    were not outdated, which stay.
     """
     settings = _Settings.read(snapshot)
     merged = merge_segments(store, snapshot.segments, settings.cut_by)
@@ -111,7 +120,7 @@ def rewrite_without(store: Store, snapshot: Snapshot, denies: Callable[[str, str
     """The snapshot without the documents that `denies` names by id and digest, of which no part holds a byte.
 
     Segments that hold any of them, dead or alive, are written anew, without anything dead; so is the Lucene index, and
-    a FAISS index that has an id which is no row any more. Older snapshots, and the parts that they name, stay.
+    a FAISS or PLAID index that has an id which is no row any more. Older snapshots, and the parts that they name, stay.
     """
     settings = _Settings.read(snapshot)
     kept: list[Segment] = []
@@ -155,13 +164,15 @@ def documents_digest(documents: Sequence[Document]) -> str:
 
 @dataclass(frozen=True)
 class _Settings:
-    """What a snapshot is made with, apart from its documents. encoder: name, version and dimension."""
+    """What a snapshot is made with, apart from its documents. encoder, late: name, version and dimension."""
 
     corpus: str
     versions: Mapping[str, str]
     analyzer: str | None
     encoder: Mapping[str, Any] | None
     factories: tuple[str, ...]
+    late: Mapping[str, Any] | None
+    late_indexes: tuple[str, ...]
 
     @classmethod
     def of(
@@ -171,13 +182,16 @@ class _Settings:
         analyzer: str | None,
         encoder: Encoder | None,
         factories: Sequence[str],
+        late: LateEncoder | None,
+        late_indexes: Sequence[str],
         corpus: str,
     ) -> _Settings:
         """From what `publish` is given."""
+        if unknown := [kind for kind in late_indexes if kind not in LATE_INDEXES]:
+            raise RagLabError(f"late index {unknown[0]!r}: is unknown; use one of {', '.join(LATE_INDEXES)}")
         versions = {"parser": PARSER_VERSION, "chunker": chunker.version}
         if token_encoder and chunker.counts_tokens:
             versions["tokens"] = token_encoder.version
-        about = None
         if analyzer is not None:
             from rag_lab.retrieval.bm25 import index_version
 
@@ -185,15 +199,33 @@ class _Settings:
         if encoder is not None:
             versions["encoder"] = f"{encoder.name} {encoder.version}"
             versions["faiss"] = f"faiss {version_of('faiss-cpu')}"
-            about = {"name": encoder.name, "version": encoder.version, "dimension": encoder.dimension}
+        if late is not None:
+            versions["late"] = f"{late.name} {late.version}"
+            versions["plaid"] = f"colbert-ai {version_of('colbert-ai')}"
         versions["index"] = digest(versions)[:12]
-        return cls(corpus, versions, analyzer, about, tuple(dict.fromkeys(factories)) if encoder else ())
+        return cls(
+            corpus,
+            versions,
+            analyzer,
+            _about(encoder),
+            tuple(dict.fromkeys(factories)) if encoder else (),
+            _about(late),
+            tuple(dict.fromkeys(late_indexes)) if late else (),
+        )
 
     @classmethod
     def read(cls, snapshot: Snapshot) -> _Settings:
         """Those of a snapshot."""
         facts = snapshot.facts
-        return cls(facts["corpus"], facts["versions"], facts["analyzer"], facts["encoder"], tuple(facts["factories"]))
+        return cls(
+            facts["corpus"],
+            facts["versions"],
+            facts["analyzer"],
+            facts["encoder"],
+            tuple(facts["factories"]),
+            facts["late"],
+            tuple(facts["late_indexes"]),
+        )
 
     @property
     def cut_by(self) -> list[str]:
@@ -205,12 +237,18 @@ class _Settings:
         theirs = _Settings.read(base)
         if theirs.corpus != self.corpus:
             raise RagLabError(f"base: snapshot {base.id} is of corpus '{theirs.corpus}', not '{self.corpus}'")
-        for name in sorted((theirs.versions.keys() | self.versions.keys()) - {"index", "faiss"}):
+        for name in sorted((theirs.versions.keys() | self.versions.keys()) - {"index", "faiss", "plaid"}):
             old, new = theirs.versions.get(name, "none"), self.versions.get(name, "none")
             if old != new:
                 raise OtherVersion(
                     f"base: snapshot {base.id} was made with {name} {old}, not {new}; publish everything without base"
                 )
+
+
+def _about(encoder: Encoder | LateEncoder | None) -> dict[str, Any] | None:
+    if encoder is None:
+        return None
+    return {"name": encoder.name, "version": encoder.version, "dimension": encoder.dimension}
 
 
 class OtherVersion(RagLabError):
@@ -241,15 +279,19 @@ def _publish(store: Store, settings: _Settings, segments: Sequence[Segment], cha
         store.publish("lucene", parts["lucene"], _lucene_builder(store, settings.analyzer, rows, change))
     for factory in settings.factories:
         if factory != FLAT:
-            parts[index_name(factory)] = _faiss_part(store, settings, factory, segments, rows, change)
+            parts[f"faiss:{factory}"] = _faiss_part(store, settings, factory, segments, rows, change)
+    if any(late_kind(kind, _size(segments)) == "plaid" for kind in settings.late_indexes):
+        parts["plaid"] = _plaid_part(store, settings, segments, rows, change)
     facts = {
         "corpus": settings.corpus,
-        "segments": [{"key": s.key, "dead": sorted(s.dead), "vectors": s.vectors} for s in segments],
+        "segments": [{"key": s.key, "dead": sorted(s.dead), "encoded": dict(s.encoded)} for s in segments],
         "parts": parts,
         "versions": dict(settings.versions),
         "analyzer": settings.analyzer,
         "encoder": settings.encoder,
         "factories": list(settings.factories),
+        "late": settings.late,
+        "late_indexes": list(settings.late_indexes),
         "documents": len(documents),
         "chunks": _size(segments),
     }
@@ -307,24 +349,57 @@ def _faiss_part(
     store: Store, settings: _Settings, factory: str, segments: Sequence[Segment], rows: _Rows, change: _Change
 ) -> str:
     """The key of a FAISS index for these rows: the base's if it will do, else of a new one."""
-    from rag_lab.retrieval.dense import DenseIndex, match_rows, outdated
+    from rag_lab.retrieval.dense import DenseIndex
     from rag_lab.retrieval.encoders import Embeddings
 
-    encoder, faiss = settings.encoder or {}, settings.versions["faiss"]
-    older = change.base.facts if change.base else {"parts": {}, "versions": {}}
-    kept = older["parts"].get(index_name(factory))
-    keys = rows.keys.text_key
-    if kept and older["versions"].get("faiss") == faiss and store.intact("faiss", kept):
-        row_of = match_rows(np.load(store.path("faiss", kept) / TEXT_KEYS), keys)
-        if not outdated(row_of, len(keys)) and not (change.clean and (row_of < 0).any()):
-            return str(kept)
+    encoder, keys = settings.encoder or {}, rows.keys
+    if kept := _kept(store, f"faiss:{factory}", settings, rows, change):
+        return kept
 
     def build(at: Path) -> None:
-        vectors = gather(segments, rows.keys.part, rows.keys.place, encoder["dimension"])
-        passages = Embeddings(np.asarray(vectors), encoder["name"], encoder["version"])
+        vectors = gather(segments, VECTORS, keys, on_disk=False).arrays["vectors"]
+        passages = Embeddings(vectors, encoder["name"], encoder["version"])
         DenseIndex.build(passages, factory).save(at)
-        np.save(at / TEXT_KEYS, keys)
+        np.save(at / TEXT_KEYS, keys.text_key)
 
-    key = digest(FORMAT, "faiss", sha256(keys.tobytes()).hexdigest(), encoder["version"], factory, faiss)
-    store.publish("faiss", key, build)
+    made_of = (_sum(keys), encoder["version"], factory, settings.versions["faiss"])
+    return _published(store, "faiss", digest(FORMAT, "faiss", *made_of), build)
+
+
+def _plaid_part(store: Store, settings: _Settings, segments: Sequence[Segment], rows: _Rows, change: _Change) -> str:
+    """The key of a PLAID index for these rows: the base's if it will do, else of a new one."""
+    from rag_lab.retrieval.late import LateIndex
+
+    late, keys = settings.late or {}, rows.keys
+    if kept := _kept(store, "plaid", settings, rows, change):
+        return kept
+
+    def build(at: Path) -> None:
+        series = gather(segments, TOKEN_VECTORS, keys, on_disk=True)
+        LateIndex.build(as_token_vectors(series, late["name"], late["version"]), "plaid").save(at)
+        np.save(at / TEXT_KEYS, keys.text_key)
+
+    made_of = (_sum(keys), late["version"], settings.versions["plaid"])
+    return _published(store, "plaid", digest(FORMAT, "plaid", *made_of), build)
+
+
+def _kept(store: Store, name: str, settings: _Settings, rows: _Rows, change: _Change) -> str:
+    """The key of the base's part of that name if it still serves these rows, beside which others are searched exactly;
+    else ""."""
+    from rag_lab.retrieval.dense import match_rows, outdated
+
+    older = change.base.facts if change.base else {"parts": {}, "versions": {}}
+    key, kind = str(older["parts"].get(name, "")), name.partition(":")[0]
+    if not key or older["versions"].get(kind) != settings.versions[kind] or not store.intact(kind, key):
+        return ""
+    row_of = match_rows(np.load(store.path(kind, key) / TEXT_KEYS), rows.keys.text_key)
+    return "" if outdated(row_of, len(rows.keys)) or (change.clean and (row_of < 0).any()) else key
+
+
+def _sum(keys: ChunkKeys) -> str:
+    return sha256(keys.text_key.tobytes()).hexdigest()
+
+
+def _published(store: Store, kind: str, key: str, build: Folders) -> str:
+    store.publish(kind, key, build)
     return key

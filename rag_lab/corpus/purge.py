@@ -1,9 +1,9 @@
 """Purge denied documents from the disk, and prove that nothing of them is left.
 
 A denial takes effect at once and leaves the bytes where they are. Purging then takes them away: originals and parsed
-texts, chunks with their parents and prefixes, vectors, postings, indexes, snapshots of every generation that held the
-documents, and all that was computed from those (rankings, prompts, answers, results, reports). What readers see is
-replaced first by a snapshot whose every part was written anew without them, so reading goes on.
+texts, chunks with their parents and prefixes, vectors, token vectors, postings, indexes, snapshots of every generation
+that held the documents, and all that was computed from those (rankings, prompts, answers, results, reports). What
+readers see is replaced first by a snapshot whose every part was written anew without them, so reading goes on.
 
 The order makes an interrupted purge safe to repeat: first the marks of what is to go are kept (`remains`), what they
 are made from goes last, and documents count as purged only after a search of the whole store. A search can be repeated
@@ -183,8 +183,8 @@ def _keep_marks(corpus: Corpus, names: Iterable[str], held: Sequence[Snapshot], 
         if denies(version.document_id, version.digest):
             found[version.document_id] += [marks([entry.data], text=False), marks(_texts(entry), text=True)]
     for segment in {segment.key: segment for snapshot in held for segment in snapshot.segments}.values():
-        for name, texts, vectors in _of_segment(segment, denies):
-            found[name] += [marks(texts, text=True), marks([vectors], text=False)]
+        for name, texts, encoded in _of_segment(segment, denies):
+            found[name] += [marks(texts, text=True), marks(encoded, text=False)]
     store = corpus.kept
     for name, hashes in found.items():
         buffer = io.BytesIO()
@@ -224,19 +224,19 @@ def _denied_in(segment: Segment, denies: Denies) -> list[str]:
     return [name for name, (found, _) in segment.listed.items() if denies(name, found)]
 
 
-def _of_segment(segment: Segment, denies: Denies) -> Iterator[tuple[str, list[bytes], bytes]]:
-    """Texts and vectors that a segment holds of denied documents."""
+def _of_segment(segment: Segment, denies: Denies) -> Iterator[tuple[str, list[bytes], list[bytes]]]:
+    """Texts that a segment holds of denied documents, and what models made of them."""
     from rag_lab.corpus.chunk_table import read_chunks
 
     names = _denied_in(segment, denies)
     if not names:
         return
     table = read_chunks([(segment.folder, frozenset())])
-    vectors = segment.read_vectors() if segment.vectors else None
+    encoded = [segment.read(slot) for slot in segment.encoded]
     for name in names:
         rows = table.documents.get(name, slice(0, 0))
         texts = [text for row in range(rows.start, rows.stop) for text in (table.shown[row], table.indexed_text(row))]
-        yield name, _encoded(texts), b"" if vectors is None else np.ascontiguousarray(vectors[rows]).tobytes()
+        yield name, _encoded(texts), [data for series in encoded for data in series.bytes_of(rows)]
 
 
 def _living(corpus: Corpus) -> Iterator[bytes]:
@@ -253,8 +253,8 @@ def _living(corpus: Corpus) -> Iterator[bytes]:
         for start in range(0, len(table), ROWS):
             rows = range(start, min(start + ROWS, len(table)))
             yield b"\n".join(_encoded(table.indexed_text(row) for row in rows))
-            if snapshot.facts["encoder"] is not None:
-                yield np.ascontiguousarray(snapshot.vectors[start : start + ROWS]).tobytes()
+            for slot in snapshot.slots:
+                yield from snapshot.encoded(slot).bytes_of(slice(rows.start, rows.stop))
 
 
 def _encoded(texts: Iterable[str]) -> list[bytes]:

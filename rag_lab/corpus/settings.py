@@ -6,19 +6,22 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rag_lab.contracts import Document, Encoder, RagLabError
-from rag_lab.corpus.snapshot import FLAT
+from rag_lab.corpus.snapshot import FLAT, LATE_INDEXES
 
 if TYPE_CHECKING:
     from rag_lab.corpus.chunking import Chunker
+    from rag_lab.retrieval.late import LateEncoder
 
 ANALYZERS = ("auto", "en", "zh", "multilingual", "none")
-BUILT_WITH = ("chunker", "context_prefix", "encoder", "analyzer", "factories")
+BUILT_WITH = ("chunker", "context_prefix", "encoder", "analyzer", "factories", "colbert", "colbert_indexes")
 DEFAULTS: Mapping[str, Any] = {
     "chunker": {"name": "blocks"},
     "context_prefix": None,
     "encoder": "auto",
     "analyzer": "auto",
     "factories": [FLAT],
+    "colbert": "none",
+    "colbert_indexes": ["exact", "auto"],
     "keep": 3,
     "freshness": {},
 }
@@ -40,9 +43,17 @@ def checked(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
         if not isinstance(chosen[key], Mapping) or not all(isinstance(field, str) for field in chosen[key]):
             raise RagLabError(f"corpus {name}, setting {key}: {chosen[key]!r} is not a mapping of fields")
     chosen["chunker"] = {**DEFAULTS["chunker"], **chosen["chunker"]}
-    factories = chosen["factories"]
-    if not isinstance(factories, list | tuple) or not all(isinstance(one, str) for one in factories):
-        raise RagLabError(f"corpus {name}, setting factories: {factories!r} is not a list of names such as [{FLAT}]")
+    for key in ("factories", "colbert_indexes"):
+        given_names, example = chosen[key], DEFAULTS[key][0]
+        if not isinstance(given_names, list | tuple) or not all(isinstance(one, str) for one in given_names):
+            raise RagLabError(
+                f"corpus {name}, setting {key}: {given_names!r} is not a list of names such as [{example}]"
+            )
+        chosen[key] = list(given_names)
+    if unknown := [kind for kind in chosen["colbert_indexes"] if kind not in LATE_INDEXES]:
+        raise RagLabError(
+            f"corpus {name}, setting colbert_indexes: {unknown[0]!r} is unknown; use {', '.join(LATE_INDEXES)}"
+        )
     from rag_lab.metrics.freshness import Targets
 
     chosen["freshness"] = Targets.read(chosen["freshness"], f"corpus {name}, setting freshness").plain()
@@ -56,6 +67,8 @@ def checked(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
         )
     if chosen["encoder"] != "auto":
         encoder_of(chosen["encoder"])
+    if chosen["colbert"] not in ("auto", "none"):
+        late_encoder_of(chosen["colbert"])
     if chosen["context_prefix"] is not None:
         from rag_lab.corpus.prefixing import ContextPrefix
 
@@ -63,7 +76,6 @@ def checked(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
         prefix = ContextPrefix.read(chosen["context_prefix"], place)
         prefix.writer(place)
         chosen["context_prefix"] = prefix.model_dump()
-    chosen["factories"] = list(chosen["factories"])
     return chosen
 
 
@@ -79,8 +91,9 @@ def settled(stated: Mapping[str, Any], documents: Sequence[Document]) -> dict[st
     languages = {document.language for document in documents} - {""}
     if settings["analyzer"] == "auto":
         settings["analyzer"] = next(iter(languages)) if languages in ({"en"}, {"zh"}) else "multilingual"
-    if settings["encoder"] == "auto":
-        settings["encoder"] = "minilm" if languages <= {"en"} else "multilingual-e5"
+    for model in ("encoder", "colbert"):
+        if settings[model] == "auto":
+            settings[model] = "minilm" if languages <= {"en"} else "multilingual-e5"
     return settings
 
 
@@ -96,3 +109,10 @@ def encoder_of(name: str) -> Encoder:
     from rag_lab.retrieval import encoders
 
     return encoders.load_encoder(name)
+
+
+def late_encoder_of(name: str) -> LateEncoder | None:
+    """The late-interaction encoder of this name, None for "none". Raises RagLabError where there is none."""
+    from rag_lab.retrieval import late
+
+    return None if name == "none" else late.load_late_encoder(name)

@@ -1,8 +1,8 @@
 """A snapshot: an immutable, content-addressed entry that names the parts of a corpus at one moment.
 
-Parts are segments of chunks with their vectors, one Lucene index, and FAISS indexes; the snapshot opens them in the
-store where they are. Its rows are the living chunks of all segments, ordered by (document id, position in it): a row is
-also Lucene's document number and the position of its vector.
+Parts are segments of chunks with what models made of them (vectors, token vectors), one Lucene index, FAISS indexes and
+a PLAID index; the snapshot opens them in the store where they are. Its rows are the living chunks of all segments,
+ordered by (document id, position in it): a row is also Lucene's document number and the position of its vectors.
 """
 
 from __future__ import annotations
@@ -20,23 +20,40 @@ import numpy as np
 from rag_lab.contracts import Chunk, RagLabError, Request
 from rag_lab.corpus.chunk_table import ChunkKeys, ChunkTable, read_chunks, read_keys
 from rag_lab.corpus.deny import DenyList
+from rag_lab.corpus.encoded import KINDS, TOKEN_VECTORS, VECTORS, Series, as_token_vectors, gather, kind_of
 from rag_lab.corpus.policies import NO_BOOK, PolicyBook
 from rag_lab.corpus.rights import Scopes, scopes_of
-from rag_lab.corpus.segment import Segment, VectorArray, gather
+from rag_lab.corpus.segment import Segment
 from rag_lab.store import Store, digest, manifest, verify
 
 if TYPE_CHECKING:
     from rag_lab.retrieval.bm25 import Bm25Index
-    from rag_lab.retrieval.dense import DenseIndex
+    from rag_lab.retrieval.dense import DenseIndex, VectorArray
+    from rag_lab.retrieval.late import LateIndex, TokenVectors
 
-FORMAT = "snapshot-3"
+FORMAT = "snapshot-4"
 KIND = "snapshots"
-PARTS = ("segments", "vectors", "lucene", "faiss")
+PARTS = ("segments", *KINDS, "lucene", "faiss", "plaid")
 """Kinds of the entries that a snapshot names."""
-FACTS = ("corpus", "segments", "parts", "versions", "analyzer", "encoder", "factories", "documents", "chunks")
+FACTS = (
+    "corpus",
+    "segments",
+    "parts",
+    "versions",
+    "analyzer",
+    "encoder",
+    "factories",
+    "late",
+    "late_indexes",
+    "documents",
+    "chunks",
+)
 """What a snapshot is: its id is a digest of these, so the manifest is checked against the id."""
 FLAT = "Flat"
+LATE_INDEXES = ("auto", "exact", "plaid")
 TEXT_KEYS = "text_keys.npy"
+PLAID_CHUNKS = 20_000
+"""With more chunks than this the late-interaction index "auto" is PLAID, else exact search."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +90,7 @@ class Snapshot:
     def segments(self) -> tuple[Segment, ...]:
         """Its segments, oldest first."""
         return tuple(
-            Segment(self.store, listed["key"], frozenset(listed["dead"]), listed["vectors"])
+            Segment(self.store, listed["key"], frozenset(listed["dead"]), listed["encoded"])
             for listed in self.facts["segments"]
         )
 
@@ -81,8 +98,8 @@ class Snapshot:
     def parts(self) -> list[tuple[str, str]]:
         """Kind and key of every entry of the store that the snapshot reads."""
         found = [("segments", segment.key) for segment in self.segments]
-        found += [("vectors", segment.vectors) for segment in self.segments if segment.vectors]
-        return found + [("lucene" if name == "lucene" else "faiss", key) for name, key in self.facts["parts"].items()]
+        found += [(kind_of(slot), key) for segment in self.segments for slot, key in segment.encoded.items()]
+        return found + [(name.partition(":")[0], key) for name, key in self.facts["parts"].items()]
 
     @property
     def sound(self) -> bool:
@@ -113,12 +130,33 @@ class Snapshot:
         """What tells the rows apart, and where each lies among the segments."""
         return read_keys([segment.part for segment in self.segments])
 
-    @cached_property
+    @property
     def vectors(self) -> VectorArray:
         """The vector of each row, ``[rows, dimension]``."""
         if self.facts["encoder"] is None:
             raise RagLabError(f"snapshot {self.id}: has no vectors; publish it with an encoder and a FAISS factory")
-        return gather(self.segments, self.keys.part, self.keys.place, self.facts["encoder"]["dimension"])
+        vectors: VectorArray = self.encoded(VECTORS).arrays["vectors"]
+        return vectors
+
+    @cached_property
+    def token_vectors(self) -> TokenVectors:
+        """The token vectors of each row, mapped."""
+        late = self.facts["late"]
+        if late is None:
+            raise RagLabError(f"snapshot {self.id}: has no token vectors; publish it with a late-interaction encoder")
+        return as_token_vectors(self.encoded(TOKEN_VECTORS), late["name"], late["version"])
+
+    @property
+    def slots(self) -> tuple[str, ...]:
+        """The slots (`encoded.Model`) that all segments have."""
+        return tuple(self.segments[0].encoded)
+
+    def encoded(self, slot: str) -> Series:
+        """What fills a slot, in the order of rows."""
+        opened: dict[str, Series] = self.__dict__.setdefault("_encoded", {})
+        if slot not in opened:
+            opened[slot] = gather(self.segments, slot, self.keys, on_disk=slot != VECTORS)
+        return opened[slot]
 
     @cached_property
     def bm25(self) -> Bm25Index:
@@ -145,8 +183,30 @@ class Snapshot:
         if factory == FLAT:
             encoder = self.facts["encoder"]
             return DenseIndex.build(Embeddings(self.vectors, encoder["name"], encoder["version"]))
-        folder = self.store.path("faiss", self.facts["parts"][index_name(factory)])
+        folder = self.store.path("faiss", self.facts["parts"][f"faiss:{factory}"])
         return DenseIndex.load(folder, self.vectors, match_rows(np.load(folder / TEXT_KEYS), self.keys.text_key))
+
+    def late(self, kind: str) -> LateIndex:
+        """The late-interaction index of a kind of `LATE_INDEXES`; see `late_kind` for "auto"."""
+        if kind not in self.facts["late_indexes"]:
+            raise RagLabError(
+                f"snapshot {self.id}: has no late-interaction index '{kind}'; publish it with a late encoder and that "
+                "index"
+            )
+        built = late_kind(kind, self.facts["chunks"])
+        opened: dict[str, LateIndex] = self.__dict__.setdefault("_late", {})
+        if built not in opened:
+            opened[built] = self._open_late(built)
+        return opened[built]
+
+    def _open_late(self, built: str) -> LateIndex:
+        from rag_lab.retrieval.dense import match_rows
+        from rag_lab.retrieval.late import LateIndex
+
+        if built == "exact":
+            return LateIndex.build(self.token_vectors)
+        folder = self.store.path("plaid", self.facts["parts"]["plaid"])
+        return LateIndex.load(folder, self.token_vectors, match_rows(np.load(folder / TEXT_KEYS), self.keys.text_key))
 
     def denied(self) -> frozenset[str]:
         """Those of its documents that nobody may read any more, by the deny list of its corpus."""
@@ -211,6 +271,8 @@ def snapshot_id(facts: Mapping[str, Any]) -> str:
     return digest(FORMAT, {name: facts[name] for name in FACTS})[:16]
 
 
-def index_name(factory: str) -> str:
-    """Folder name of a FAISS index: its factory string with path-safe characters."""
-    return "faiss-" + "".join(c if c.isalnum() else "_" for c in factory)
+def late_kind(kind: str, chunks: int) -> str:
+    """What a late-interaction index is with so many chunks: "exact" or "plaid"; "auto" is decided by `PLAID_CHUNKS`."""
+    if kind == "auto":
+        return "plaid" if chunks > PLAID_CHUNKS else "exact"
+    return kind

@@ -14,9 +14,9 @@ import numpy as np
 from rag_lab.contracts import CacheUse, RagLabError
 from rag_lab.corpus.catalogue import Event, SourceRow, instant
 from rag_lab.corpus.discovery import DATASET, Found, Options, discover
+from rag_lab.corpus.encoded import EMBEDDING
 from rag_lab.corpus.kept import KIND as KEPT
 from rag_lab.corpus.purge import backlog, first_denials
-from rag_lab.corpus.segment import EMBEDDING
 from rag_lab.corpus.snapshot import KIND as SNAPSHOTS
 from rag_lab.corpus.snapshot import PARTS, Snapshot
 from rag_lab.metrics.freshness import Check, Targets, age_s, check, delays, summary

@@ -25,7 +25,7 @@ from rag_lab.contracts import Failure, Queries, RagLabError, Ranking
 from rag_lab.store import digest
 from rag_lab.variants.answer import Generate
 from rag_lab.variants.handing_out import check_output, hand_out
-from rag_lab.variants.query_vectors import QueryVectors
+from rag_lab.variants.query_vectors import QueryTokenVectors, QueryVectors
 from rag_lab.variants.stage import Batch, Output, Payload, Plan, Ran, Stage, State, Step
 from rag_lab.variants.variant import Variant
 
@@ -125,8 +125,13 @@ def _watched(state: State) -> tuple[State, list[bool]]:
         asked.append(found.cached)
         return found
 
+    def token_vectors(texts: Sequence[str]) -> QueryTokenVectors:
+        found = batch.token_vectors(texts)
+        asked.append(found.cached)
+        return found
+
     watched = copy(state)
-    watched.batch = replace(batch, query_vectors=query_vectors)
+    watched.batch = replace(batch, query_vectors=query_vectors, token_vectors=token_vectors)
     return watched, asked
 
 

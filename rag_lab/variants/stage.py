@@ -43,12 +43,21 @@ from rag_lab.corpus.policies import PolicyBook
 from rag_lab.corpus.rights import Scopes
 from rag_lab.corpus.snapshot import Snapshot
 from rag_lab.provenance import RESULT_CODE, code_digest
+from rag_lab.retrieval.late.vectors import LateEncoder
 from rag_lab.store import Store, digest
-from rag_lab.variants.query_vectors import QueryVectors
+from rag_lab.variants.query_vectors import QueryTokenVectors, QueryVectors
 
 Payload: TypeAlias = Ranking | Queries | tuple[Context, ...] | tuple[Completion, ...]
 Plan: TypeAlias = Mapping[str, npt.NDArray[Any]]
 LARGEST = 10**9  # the most of anything that a setting may ask for: it has to fit the indexes' 32-bit counts
+
+
+def _no_late_encoder() -> LateEncoder:
+    raise RagLabError("colbert: there is no late-interaction encoder; set 'colbert' in the snapshot's settings")
+
+
+def _no_token_vectors(texts: Sequence[str]) -> QueryTokenVectors:  # noqa: ARG001 - one interface
+    raise RagLabError("colbert: there is no late-interaction encoder; set 'colbert' in the snapshot's settings")
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +65,8 @@ class Batch:
     """What all variants of a run share: the same questions, snapshot, rights, encoder and generator.
 
     gold: for each request the rows that hold its gold evidence. scopes: what `snapshot` and `book` let each one read.
-    query_vectors: vectors of texts as queries. writer: who writes queries and grades, None where nobody does.
+    query_vectors, token_vectors: vectors of texts as queries, one each and one a token. writer: who writes queries and
+    grades, None where nobody does.
     """
 
     requests: Sequence[Request]
@@ -72,6 +82,8 @@ class Batch:
     query_vectors: Callable[[Sequence[str]], QueryVectors]
     progress: Callable[[str, int, int], None]
     writer: Writer | None = None
+    late_encoder: Callable[[], LateEncoder] = _no_late_encoder
+    token_vectors: Callable[[Sequence[str]], QueryTokenVectors] = _no_token_vectors
 
     @property
     def size(self) -> int:

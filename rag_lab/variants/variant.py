@@ -54,7 +54,15 @@ class Variant:
     @property
     def factories(self) -> tuple[str, ...]:
         """FAISS factory strings that the stages search."""
-        return tuple(sorted(need.removeprefix("faiss:") for need in self.needs if need.startswith("faiss:")))
+        return self._needed("faiss:")
+
+    @property
+    def late_indexes(self) -> tuple[str, ...]:
+        """Kinds of the late-interaction indexes that the stages search."""
+        return self._needed("late:")
+
+    def _needed(self, prefix: str) -> tuple[str, ...]:
+        return tuple(sorted(need.removeprefix(prefix) for need in self.needs if need.startswith(prefix)))
 
 
 @cache

@@ -43,9 +43,11 @@ def docs(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hash_encoder) -> Iterator[Corpus]:
+def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hash_encoder, hash_late_encoder) -> Iterator[Corpus]:
     monkeypatch.setattr("rag_lab.retrieval.encoders.load_encoder", lambda name: hash_encoder)
+    monkeypatch.setattr("rag_lab.retrieval.late.load_late_encoder", lambda name: hash_late_encoder)
     settings = {"encoder": "hash", "analyzer": "en", "factories": ["Flat", "HNSW8"], "keep": 9}
+    settings |= {"colbert": "hash-late", "colbert_indexes": ["exact", "plaid"]}
     with Corpus.create(Store(tmp_path / "store"), "kb", **settings) as made:
         yield made
 
@@ -57,7 +59,8 @@ def bytes_of(path: Path) -> bytes:
         return data + json.dumps(pq.read_table(path).to_pylist(), ensure_ascii=False, default=str).encode()
     if data.startswith(b"PK"):
         with np.load(path) as arrays:
-            return data + b"".join(arrays[name].tobytes() for name in arrays)
+            found = (arrays[name] for name in arrays)
+            return data + b"".join(one if isinstance(one, bytes) else one.tobytes() for one in found)
     return data
 
 
@@ -71,11 +74,15 @@ def test_nothing_of_a_revoked_document_is_left(corpus: Corpus, docs: Path) -> No
     corpus.add(docs)
     (docs / "page03.txt").write_text("Page 3 was rewritten.\n")
     corpus.update()
-    vector = corpus.snapshot().vectors[corpus.snapshot().chunks.documents["vault.txt"]].tobytes()
+    rows = corpus.snapshot().chunks.documents["vault.txt"]
+    vector = corpus.snapshot().vectors[rows].tobytes()
+    made = corpus.snapshot().token_vectors.take(np.arange(rows.start, rows.stop))
+    tokens = [made.tokens.tobytes(), *(two.tobytes() for two in made.vectors[:-1].reshape(-1, 32))]
     old = {corpus.snapshot(number).id for number in (1, 2)}
     root = corpus.store.root
     assert holding(root, TRACES) == {"corpora", "segments"}
     assert "vectors" in holding(root, [vector])
+    assert {"token_vectors"} == set.intersection(*(holding(root, [trace]) for trace in tokens))
     corpus.revoke(["vault.txt"], "a test")
     assert backlog(corpus) == ["vault.txt"]
 
@@ -84,7 +91,7 @@ def test_nothing_of_a_revoked_document_is_left(corpus: Corpus, docs: Path) -> No
     assert (purge.documents, purge.generation) == (["vault.txt"], 3)
     assert purge.removed == {"snapshots": 2, "kept": 1}
     assert (purge.proof.left, purge.proof.elsewhere, purge.proof.exported, purge.proof.unmarked) == ([], [], [], [])
-    assert holding(root, [*TRACES, vector]) == set()
+    assert holding(root, [*TRACES, vector, *tokens]) == set()
     assert not old & set(corpus.store.entries("snapshots"))
     for key in corpus.store.entries("lucene"):
         with Bm25Index(corpus.store.path("lucene", key)) as index:

@@ -92,7 +92,7 @@ def test_chunks_with_and_without_a_known_vector_are_counted(store: Store, counti
 
 
 def test_texts_that_an_interrupted_run_encoded_are_known(store: Store, counting: Any, monkeypatch: Any) -> None:
-    monkeypatch.setattr("rag_lab.corpus.segment.ENCODING_BLOCK", 2)
+    monkeypatch.setattr("rag_lab.corpus.encoded.ENCODING_BLOCK", 2)
     encode, uses = counting.encode_passages, []
 
     def stops(texts: Sequence[str]) -> Any:
@@ -105,7 +105,7 @@ def test_texts_that_an_interrupted_run_encoded_are_known(store: Store, counting:
     with pytest.raises(RuntimeError):
         publish(store, many(5), Whole(), **options)
     monkeypatch.undo()
-    monkeypatch.setattr("rag_lab.corpus.segment.ENCODING_BLOCK", 2)
+    monkeypatch.setattr("rag_lab.corpus.encoded.ENCODING_BLOCK", 2)
     publish(store, many(5), Whole(), **options)
     assert uses == [CacheUse("embedding", 2, 3)]
 
@@ -359,3 +359,160 @@ def test_a_faiss_index_is_kept_until_it_is_outdated(store: Store, hash_encoder: 
     made = updated(made, many(6, 600), **options)
     assert made.facts["parts"] != kept
     assert made.dense("HNSW8").card.count == len(made.chunks) == 122
+
+
+# --- token vectors --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def late(hash_late_encoder: Any) -> Any:
+    """The late-interaction encoder, which also lists what it was asked to encode."""
+
+    class Counting(type(hash_late_encoder)):  # type: ignore[misc]
+        def __init__(self) -> None:
+            self.seen: list[str] = []
+
+        def encode_passages(self, texts: Sequence[str]) -> Any:
+            self.seen += texts
+            return super().encode_passages(texts)
+
+    return Counting()
+
+
+def check_tokens(snapshot: Snapshot, encoder: Any) -> None:
+    """The token vectors of a snapshot are those of its rows' texts."""
+    table = snapshot.chunks
+    expected = encoder.encode_passages([table.indexed_text(row) for row in range(len(table))])
+    made = snapshot.token_vectors
+    for name in ("vectors", "lengths", "tokens"):
+        assert np.array_equal(getattr(made, name), getattr(expected, name)), name
+        assert getattr(made, name).dtype == getattr(expected, name).dtype
+    assert (made.encoder, made.version) == (encoder.name, encoder.version)
+
+
+def test_token_vectors_of_known_texts_are_copied(store: Store, late: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr("rag_lab.corpus.encoded.ENTRIES_A_BLOCK", 2)
+    uses: list[CacheUse] = []
+    options = {"late": late, "on_use": uses.append}
+    documents = [*many(9), public("none", "!?"), public("same", "text number 3"), public("void", "")]
+    first = publish(store, documents, Whole(), **options)
+    assert len(late.seen) == 10
+    check_tokens(first, late)
+    late.seen.clear()
+    second = updated(first, [public("d0004", "quite another text"), public("x", "text number 5")], ["d0001"], **options)
+    assert late.seen == ["quite another text"]
+    assert uses == [CacheUse("token vectors", 1, 10), CacheUse("token vectors", 1, 1)]
+    check_tokens(second, late)
+    late.seen.clear()
+    merged = compact(store, second)
+    assert late.seen == []
+    check_tokens(merged, late)
+    assert merged.segments[0].encoded.keys() == {"token_vectors"}
+    assert publish(store, [], Whole(), late=late).token_vectors.vectors.shape == (0, 16)
+
+
+def test_token_vectors_of_one_whole_segment_are_mapped_and_others_lie_on_the_disk(store: Store, late: Any) -> None:
+    first = publish(store, many(9), Whole(), late=late)
+    whole, gathered = (snapshot.token_vectors.vectors for snapshot in (first, updated(first, many(1, 50), late=late)))
+    for vectors in (whole, gathered):
+        while isinstance(vectors, np.ndarray) and not isinstance(vectors, np.memmap):
+            vectors = vectors.base
+        assert isinstance(vectors, np.memmap)
+    assert not [path for path in store.root.iterdir() if path.is_file()]
+
+
+def test_an_interrupted_encoding_of_tokens_goes_on(store: Store, late: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr("rag_lab.corpus.encoded.ENCODING_BLOCK", 2)
+    encode = late.encode_passages
+
+    def stops(texts: Sequence[str]) -> Any:
+        if len(late.seen) == 4:
+            raise KeyboardInterrupt
+        return encode(texts)
+
+    monkeypatch.setattr(late, "encode_passages", stops)
+    with pytest.raises(KeyboardInterrupt):
+        publish(store, many(7), Whole(), late=late)
+    monkeypatch.setattr(late, "encode_passages", encode)
+    made = publish(store, many(7), Whole(), late=late)
+    assert late.seen == [document.text for document in many(7)]
+    assert store.entries("encoding") == []
+    check_tokens(made, late)
+
+
+def test_a_damaged_part_of_token_vectors_is_encoded_again(store: Store, late: Any) -> None:
+    made = publish(store, many(5), Whole(), late=late)
+    flip(store.path("token_vectors", store.entries("token_vectors")[0]) / "tokens.npy")
+    with pytest.raises(RagLabError, match=r"tokens\.npy: checksum differs"):
+        made.verify()
+    publish(store, many(5), Whole(), late=late).verify()
+
+
+def test_what_is_wrong_with_token_vectors_is_said(store: Store, late: Any, monkeypatch: Any) -> None:
+    made = publish(store, many(3), Whole())
+    with pytest.raises(RagLabError, match="has no token vectors; publish it with a late-interaction encoder"):
+        _ = made.token_vectors
+    with pytest.raises(RagLabError, match="has no late-interaction index 'plaid'; publish it with a late encoder"):
+        publish(store, many(3), Whole(), late=late).late("plaid")
+    with pytest.raises(RagLabError, match="late index 'hnsw': is unknown; use one of auto, exact, plaid"):
+        publish(store, many(3), Whole(), late=late, late_indexes=["hnsw"])
+    with pytest.raises(RagLabError, match="made with late none, not hash-late hash-late-1"):
+        updated(made, many(1, 9), late=late)
+    encode = late.encode_passages
+    monkeypatch.setattr(late, "encode_passages", lambda texts: encode(texts[:-1]))
+    with pytest.raises(RagLabError, match="gave token vectors of 2 texts, 16 dimensions and type float16 for 3 chunks"):
+        publish(store, many(3, 20), Whole(), late=late)
+
+    def broken(texts: Sequence[str]) -> Any:
+        found = encode(texts)
+        found.vectors[0, 3] = np.nan
+        return found
+
+    monkeypatch.setattr(late, "encode_passages", broken)
+    with pytest.raises(RagLabError, match="late encoder hash-late: gave token vectors with NaN or infinity"):
+        publish(store, many(3, 20), Whole(), late=late)
+
+
+def test_the_index_auto_is_exact_for_few_chunks_and_plaid_for_many(store: Store, late: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr("rag_lab.corpus.snapshot.PLAID_CHUNKS", 20)
+    options = {"late": late, "late_indexes": ["auto", "exact"]}
+    few = publish(store, many(20), Whole(), **options)
+    assert few.facts["parts"] == {}
+    assert few.late("auto") is few.late("exact")
+    more = updated(few, many(1, 50), **options)
+    assert more.facts["parts"].keys() == {"plaid"}
+    assert more.late("auto").card.kind == "plaid"
+    assert more.late("exact").card.kind == "exact"
+    assert updated(more, [], ["d0003"], **options).facts["parts"] == {}
+
+
+def test_a_plaid_index_is_kept_until_it_is_outdated(store: Store, late: Any) -> None:
+    options = {"late": late, "late_indexes": ["plaid"]}
+    made = publish(store, many(100), Whole(), **options)
+    kept = made.facts["parts"]
+    made = updated(made, many(20, 500), [f"d{number:04}" for number in range(4)], **options)
+    assert made.facts["parts"] == kept
+    assert made.late("plaid").card.count == 100
+    assert len(made.late("plaid").passages) == 116
+    made = updated(made, many(6, 600), **options)
+    assert made.facts["parts"] != kept
+    assert made.late("plaid").card.count == len(made.chunks) == 122
+
+
+@pytest.mark.parametrize("removed_before", [False, True])
+def test_no_token_of_a_document_is_left_after_rewriting(store: Store, late: Any, removed_before: bool) -> None:
+    options = {"late": late, "late_indexes": ["exact", "plaid"]}
+    secret = public("idqzx", "contentqzx wordqzx")
+    base = publish(store, [*many(40), secret], Whole(), **options)
+    made = updated(base, many(1, 60), ["idqzx"] if removed_before else [], **options)
+    tokens = late.encode_passages(["contentqzx wordqzx"])
+    needles = [tokens.tokens.tobytes(), *(vector.tobytes() for vector in tokens.vectors)]
+    assert holding(made, needles[0]) == {"token_vectors"}
+    assert all("token_vectors" in holding(made, needle) for needle in needles)
+    late.seen.clear()
+    clean = rewrite_without(store, made, lambda name, _: name == "idqzx")
+    assert late.seen == []
+    assert holding(clean, *needles) == set()
+    assert clean.facts["parts"] != made.facts["parts"]
+    clean.verify()
+    check_tokens(clean, late)

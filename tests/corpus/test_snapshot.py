@@ -122,9 +122,9 @@ def test_progress_goes_to_standard_error(tmp_path: Path, hash_encoder, capsys, m
 
 
 def test_an_interrupted_encoding_goes_on(tmp_path: Path, hash_encoder, monkeypatch: pytest.MonkeyPatch) -> None:
-    from rag_lab.corpus import segment
+    from rag_lab.corpus import encoded
 
-    monkeypatch.setattr(segment, "ENCODING_BLOCK", 2)
+    monkeypatch.setattr(encoded, "ENCODING_BLOCK", 2)
     documents = [Document(f"d{i}", f"text {i}", acl=Acl(public=True)) for i in range(7)]
     store, sizes = Store(tmp_path), []
 
