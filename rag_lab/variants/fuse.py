@@ -11,11 +11,20 @@ import numpy as np
 from pydantic import Field, field_validator
 
 from rag_lab.contracts import FloatArray, RagLabError, Ranking
-from rag_lab.retrieval.fusion import Normalisation, reciprocal_rank_fusion, weighted_sum
+from rag_lab.retrieval.fusion import (
+    METRIC,
+    Judgments,
+    Normalisation,
+    Pool,
+    learn_weights,
+    normalised_scores,
+    reciprocal_rank_fusion,
+    weighted_sum,
+)
+from rag_lab.variants.learning import TRAINING, Learned, Learner, Lesson
 from rag_lab.variants.stage import Output, Plan, Stage, State, Step, register
 
 LEARNED: Literal["learned"] = "learned"
-TRAINING = "train"
 
 Weights = dict[str, Annotated[float, Field(ge=0)]]
 
@@ -77,7 +86,7 @@ class ReciprocalRankFusion(Fusion):
 
 
 @register
-class WeightedSum(Fusion):
+class WeightedSum(Fusion, Learner):
     """Fuse by a weighted sum of scores that are normalised within each query (`rag_lab.retrieval.fusion.weighted_sum`).
 
     ``weights: learned`` are chosen on the dataset's training questions, those of the split `learned_on` ("train" where
@@ -108,6 +117,38 @@ class WeightedSum(Fusion):
     def training_split(self) -> str | None:
         """The split whose questions the weights are to be learned on, None for weights that are given."""
         return (self.learned_on or TRAINING) if self.weights == LEARNED else None
+
+    def learn(self, lesson: Lesson) -> Learned:
+        """The weights that serve the training questions best (`rag_lab.retrieval.fusion.learning`)."""
+        rankings = list(lesson.state.channels.values())
+        pool = Pool.of(self.name, rankings, [1.0] * len(rankings))
+        table, questions = lesson.state.batch.snapshot.chunks, lesson.dataset.questions
+        codes = {name: code for code, name in enumerate(table.documents)}
+        lengths = [rows.stop - rows.start for rows in table.documents.values()]
+        document = np.repeat(np.arange(len(codes), dtype=np.int32), lengths)[pool.chunk]
+        judged = [
+            (number, codes.get(name, -1), grade)
+            for number, question in enumerate(questions)
+            for name, grade in lesson.dataset.qrels.get(question.query_id, {}).items()
+            if grade > 0
+        ]
+        listed = np.array(judged, dtype=np.int64).reshape(-1, 3)
+        judgments = Judgments(listed[:, 0], listed[:, 1], listed[:, 2].astype(np.float64))
+        kept = np.ones(len(document), dtype=bool)
+        if lesson.dataset.remove_identical_ids:
+            itself = np.array([codes.get(question.query_id, -1) for question in questions])
+            kept = document != itself[pool.query]
+        scores = normalised_scores(pool, self.normalise)[kept]
+        found = learn_weights(scores, pool.query[kept], document[kept], judgments)
+        weights = dict(zip(lesson.state.channels, found.weights, strict=True))
+        facts = {
+            "questions": found.questions,
+            "metric": METRIC,
+            "weights": weights,
+            "score": found.score,
+            "equal": found.equal,
+        }
+        return Learned(self.model_copy(update={"weights": weights}), facts)
 
     def fuse(self, rankings: Sequence[Ranking], weights: Sequence[float]) -> Ranking:
         """Weighted sum."""
