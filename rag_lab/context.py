@@ -19,8 +19,9 @@ and the narrowest validity of all; `Assembly.rows` names all of them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
+from operator import attrgetter
 from typing import Literal, Protocol, TypeAlias
 
 import numpy as np
@@ -153,7 +154,7 @@ def assemble(
         raise RagLabError(f"assembly: the ranking holds {ranking.size} queries, the batch {len(requests)} requests")
     if passages < 0:
         raise RagLabError(f"assembly: passages must not be negative, got {passages}")
-    limit = _limits(len(requests), caps, output_tokens, generator.window)
+    limit = prompt_limits(len(requests), caps, output_tokens, generator.window)
     selections = [_select(request, ranking.of(i), chunks, passages) for i, request in enumerate(requests)]
     standing = _precedences(np.array([row for s in selections for row in s.seen], dtype=np.int32), chunks)
     for selection in selections:
@@ -174,12 +175,46 @@ def assemble(
     return Assembly(contexts, [tuple(s.rows) for s in selections], wanted, granted)
 
 
+without_number = attrgetter(*[one.name for one in fields(Passage)][1:])
+"""All of a passage but its number, which comes first: ``Passage(number, *without_number(passage))``."""
+
+
+def renumbered(passages: Iterable[Passage]) -> tuple[Passage, ...]:
+    """The passages, numbered from 1 in this order."""
+    return tuple(
+        passage if passage.number == number else Passage(number, *without_number(passage))
+        for number, passage in enumerate(passages, 1)
+    )
+
+
 def has_empty_scope(context: Context) -> bool:
     """Whether the request of `context` may read nothing at all."""
     return EMPTY_SCOPE in context.dropped
 
 
-def _limits(n: int, caps: npt.ArrayLike, output_tokens: npt.ArrayLike, window: int | None) -> npt.NDArray[np.int64]:
+def whole_documents(
+    rows: IntArray, chunks: Chunks, time: datetime, texts: Mapping[str, str] | None = None
+) -> list[tuple[Passage, ...]]:
+    """The documents that some rows belong to, by id, each as the passages that these rows make of it, in source order.
+
+    Rows go together as in `assemble`, and with the documents' `texts` also over white space, which chunkers drop: what
+    lies between two rows and is more than that is another row's, so a part that is not among `rows` is left out and
+    never bridged. A document that nothing parts is one passage. Passages are numbered from 1 in each document.
+    """
+    documents: dict[str, list[list[int]]] = {}
+    for group in _runs(rows.tolist(), chunks, texts):
+        documents.setdefault(chunks.document_id[group[0]], []).append(group)
+    standing = _precedences(np.array([g[0] for groups in documents.values() for g in groups], dtype=np.int32), chunks)
+    return [
+        tuple(_passage(number, group, chunks, standing, time, texts) for number, group in enumerate(groups, 1))
+        for groups in documents.values()
+    ]
+
+
+def prompt_limits(
+    n: int, caps: npt.ArrayLike, output_tokens: npt.ArrayLike, window: int | None
+) -> npt.NDArray[np.int64]:
+    """Most tokens of each whole prompt ``[n]``: its cap, and what the answer leaves of the generator's window."""
     limit = np.broadcast_to(np.asarray(caps, dtype=np.int64), (n,))
     if window is None:
         return limit
@@ -270,16 +305,7 @@ def _join(selection: _Selection, chunks: Chunks, order: Order) -> tuple[Passage,
     """Passages of the chosen rows (best first), in prompt order and numbered from 1."""
     rows = selection.rows
     rank = {row: position for position, row in enumerate(rows)}
-    groups: list[list[int]] = []
-    reached = 0
-    for row in sorted(rows, key=lambda row: (_document(row, chunks), _span(row, chunks))):
-        end = _span(row, chunks)[1]
-        if groups and _goes_on(groups[-1], reached, row, chunks):
-            groups[-1].append(row)
-            reached = max(reached, end)
-        else:
-            groups.append([row])
-            reached = end
+    groups = _runs(rows, chunks)
     best = {id(group): min(rank[row] for row in group) for group in groups}
     if order == "rank":
         groups.sort(key=lambda group: best[id(group)])
@@ -294,12 +320,36 @@ def _join(selection: _Selection, chunks: Chunks, order: Order) -> tuple[Passage,
     )
 
 
-def _goes_on(group: Sequence[int], reached: int, row: int, chunks: Chunks) -> bool:
+def _runs(rows: Iterable[int], chunks: Chunks, texts: Mapping[str, str] | None = None) -> list[list[int]]:
+    """The rows of each passage, by document and in source order."""
+    groups: list[list[int]] = []
+    reached = 0
+    for row in sorted(rows, key=lambda row: (_document(row, chunks), _span(row, chunks))):
+        end = _span(row, chunks)[1]
+        if groups and _goes_on(groups[-1], reached, row, chunks, texts):
+            groups[-1].append(row)
+            reached = max(reached, end)
+        else:
+            groups.append([row])
+            reached = end
+    return groups
+
+
+def _goes_on(
+    group: Sequence[int], reached: int, row: int, chunks: Chunks, texts: Mapping[str, str] | None = None
+) -> bool:
     """Whether a row goes on with a passage that has `reached` so far: it overlaps it, or touches and is as valid."""
     start = _span(row, chunks)[0]
-    if _document(group[0], chunks) != _document(row, chunks) or start > reached:
+    if _document(group[0], chunks) != _document(row, chunks):
+        return False
+    if start > reached and not _gap(row, reached, chunks, texts).isspace():
         return False
     return start < reached or _validity(group, chunks) == _validity([row], chunks)
+
+
+def _gap(row: int, reached: int, chunks: Chunks, texts: Mapping[str, str] | None) -> str:
+    """What stands between a passage that has `reached` so far and a row; empty where the text is not known."""
+    return (texts or {}).get(chunks.document_id[row], "")[reached : _span(row, chunks)[0]]
 
 
 def _validity(rows: Sequence[int], chunks: Chunks) -> tuple[datetime | None, datetime | None]:
@@ -310,19 +360,27 @@ def _validity(rows: Sequence[int], chunks: Chunks) -> tuple[datetime | None, dat
 
 
 def _passage(
-    number: int, group: Sequence[int], chunks: Chunks, precedence: Mapping[int, int], time: datetime
+    number: int,
+    group: Sequence[int],
+    chunks: Chunks,
+    precedence: Mapping[int, int],
+    time: datetime,
+    texts: Mapping[str, str] | None = None,
 ) -> Passage:
     """One passage from rows, in source order, each of which overlaps or touches what is before it.
 
-    The lead is that of the first row; it is left out where the passage shows it already.
+    With `texts` white space may lie between them. The lead is that of the first row; it is left out where the passage
+    shows it already.
     """
     first = group[0]
     pieces: list[str] = []
     begin = reached = _span(first, chunks)[0]
     for row in group:
         start, end = _span(row, chunks)
+        if start > reached:
+            pieces.append(_gap(row, reached, chunks, texts))
         if end > reached or not pieces:
-            pieces.append(chunks.shown[row][reached - start :])
+            pieces.append(chunks.shown[row][max(reached - start, 0) :])
             reached = end
     text = "".join(pieces)
     valid_from, valid_until = _validity(group, chunks)

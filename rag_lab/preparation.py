@@ -117,6 +117,11 @@ class Preparation:
         """What is searched: the documents of the corpus, or of the dataset."""
         return self.held.documents if self.held else self.dataset.documents
 
+    @cached_property
+    def texts(self) -> dict[str, str]:
+        """The text of every document that is searched, by id."""
+        return {document.document_id: document.text for document in self.documents}
+
     def _baseline(self) -> str:
         given = self.definition.baseline
         if given is not None:
@@ -351,16 +356,16 @@ class Preparation:
         return reader.with_threshold(threshold) if isinstance(reader, Calibrated) and threshold is not None else reader
 
     def _threshold(self, reader: Generator) -> float | None:
-        """Choose the threshold on the contexts that the retrieving variants give the calibration questions."""
+        """Choose the threshold on the contexts that the competing variants give the calibration questions."""
         questions = [q for q in self.dataset.calibration if q.answers or q.answerable is False]
-        retrieving = [v for name, v in self.variants.items() if v.retrieves and not is_bound(name)]
-        if not questions or not retrieving:
+        reading = [v for name, v in self.variants.items() if v.reads and not is_bound(name, self.baseline)]
+        if not questions or not reading:
             self.warnings.append("abstention is not calibrated: no calibration questions with known answers")
             return None
         batches = {name: self.batch(questions, reader, name) for name in self.settings}
         memory = Memory()
         confidences, right, answerable = [], [], []
-        for variant in retrieving:
+        for variant in reading:
             state = run_variant(variant, batches[self.snapshot_of[variant.name]], self.budgets[MAIN], memory)
             for i, completion in enumerate(state.completions or ()):
                 if i in state.failures or not isinstance(completion.outcome, Answer | Abstention):
@@ -384,7 +389,7 @@ class Preparation:
             "reader": reader.name,
             "threshold": chosen.value,
             "questions": len(questions),
-            "variants": [variant.name for variant in retrieving],
+            "variants": [variant.name for variant in reading],
             "rule": chosen.objective,
             "score": chosen.score,
             "auc": chosen.auc,
@@ -414,6 +419,7 @@ class Preparation:
             writer=self.writer,
             late_encoder=late_encoder,
             token_vectors=lambda texts: tokens(tuple(texts)),
+            texts=lambda: self.texts,
         )
 
     def _request(self, question: Question) -> Request:

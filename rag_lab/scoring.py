@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from rag_lab.contracts import (
     Answer,
     BoolArray,
     Claim,
+    Context,
     Failure,
     Outcome,
     Question,
@@ -40,6 +42,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 ALL = "all"
+SHOWN_CHARACTERS = 50_000
+"""Of a long context the results keep the beginning: whole corpora beside every answer would be most of the folder."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,6 +110,7 @@ class Scorer:
             collection=_collection(state),
         )
         scores = metrics.evaluate(self.metric_names, observation)
+        scores = {name: _told_of_unsearched(one, state.skipped) for name, one in scores.items()}
         if state.exact_neighbours is not None:
             near = neighbour_recall(state.channels["dense"], state.exact_neighbours, NEIGHBOURS)
             scores[near.metric] = near
@@ -133,6 +138,7 @@ class Scorer:
             outcomes=observation.outcomes,
             correct=correct.values > 0 if correct else None,
             judged=correct.eligible if correct else None,
+            direct=state.direct,
         )
         return funnel(self.evidence, _collection(state), passed)
 
@@ -201,7 +207,7 @@ class Scorer:
                 others = [
                     one
                     for one in mine.values()
-                    if one.variant != baseline and not is_bound(one.variant) and name in one.scores
+                    if one.variant != baseline and not is_bound(one.variant, baseline) and name in one.scores
                 ]
                 if not others or not base.eligible.any():
                     continue
@@ -281,7 +287,7 @@ class Scorer:
                     "quotes": [source.quote for source in sources],
                     "gold_documents": list(dict.fromkeys(piece.document_id for piece in question.gold)),
                     "context_documents": [passage.document_id for passage in context.passages] if context else [],
-                    "context_texts": [passage.text for passage in context.passages] if context else [],
+                    "context_texts": _texts(context) if context else [],
                     "lost_at": str(one.lost[i]),
                     "over_budget": bool(path.over_budget),
                     **{resource: getattr(path.usage, resource) for resource in RESOURCES},
@@ -329,6 +335,22 @@ def _pool(state: State) -> Ranking:
 def _within_budget(scores: Scores, used: BoolArray, over: BoolArray) -> float:
     total = float(scores.denominator[used].sum())
     return float(scores.numerator[used & ~over].sum()) / total if total else 0.0
+
+
+def _told_of_unsearched(scores: Scores, skipped: BoolArray) -> Scores:
+    """The scores, those of a ranking with a note on questions that the variant chose not to search for."""
+    count = int((skipped & scores.eligible).sum())
+    if not count or not {"ranking", "spans"} & {*metrics.metric(scores.metric).needs}:
+        return scores
+    note = f"{count} questions were not searched for, by the variant's own rule, and score 0 for want of a ranking"
+    return replace(scores, notes=(*scores.notes, note))
+
+
+def _texts(context: Context) -> list[str]:
+    """The texts of the passages, in order, up to `SHOWN_CHARACTERS` of them together and at least one."""
+    lengths = accumulate(len(passage.text) for passage in context.passages)
+    shown = sum(length <= SHOWN_CHARACTERS for length in lengths)
+    return [passage.text for passage in context.passages[: max(shown, 1)]]
 
 
 def _claims(outcome: Outcome | None) -> Sequence[Claim]:

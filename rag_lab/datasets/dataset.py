@@ -12,7 +12,7 @@ from rag_lab.contracts import Document, Question
 
 RANKING_METRICS = ("nDCG@10", "Recall@100", "RR", "AP", "P@5", "Hit@5")
 WORDING_METRICS = ("EM", "F1", "Correct")
-EVIDENCE_METRICS = ("AssembledRecall", "RelevantTokens", "CitationPrecision", "CitationRecall")
+EVIDENCE_METRICS = ("AssembledRecall", "GoldInContext", "RelevantTokens", "CitationPrecision", "CitationRecall")
 ABSTENTION_METRICS = ("AbstentionPrecision", "AbstentionRecall")
 
 MOST_LABELS = 5

@@ -11,6 +11,7 @@ import re
 import time
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from functools import cache
 
 import numpy as np
 
@@ -33,7 +34,7 @@ from rag_lab.contracts import (
 from rag_lab.generation.answer_types import answer_type, comparable, contradict, fit, quantities
 from rag_lab.generation.coming import NOT_YET, only_coming
 from rag_lab.generation.dates import announces, mentioned_dates
-from rag_lab.generation.prompts import PROMPT_VERSION, block, language
+from rag_lab.generation.prompts import PROMPT_VERSION, language, parts
 from rag_lab.generation.sentences import split_sentences
 from rag_lab.generation.support import COEFFICIENTS, Similarity, Support, background_idf, measure
 from rag_lab.generation.terms import count_tokens, numbers, terms, token_ends
@@ -115,12 +116,18 @@ class ExtractiveReader:
         return count_tokens(texts)
 
     def prompt_tokens(self, requests: Sequence[Request], contexts: Sequence[Sequence[Passage]]) -> IntArray:
-        """Tokens of question, headers and passages, ``[n]``; the reader needs no instructions."""
-        blocks = [[block(p, language(r)) for p in passages] for r, passages in zip(requests, contexts, strict=True)]
-        texts = list(dict.fromkeys([*(r.query for r in requests), *(text for found in blocks for text in found)]))
-        tokens = dict(zip(texts, count_tokens(texts).tolist(), strict=True))
-        sums = [tokens[r.query] + sum(tokens[text] for text in b) for r, b in zip(requests, blocks, strict=True)]
-        return np.array(sums, dtype=np.int32)
+        """Tokens of question, headers and passages, ``[n]``; the reader needs no instructions.
+
+        Every text is counted once, and so is a context that several requests share.
+        """
+        count = cache(lambda text: int(count_tokens([text])[0]))
+        shared: dict[tuple[int, str], int] = {}
+        for request, passages in zip(requests, contexts, strict=True):
+            key = id(passages), language(request)
+            if key not in shared:
+                shared[key] = sum(count(text) for passage in passages for text in parts(passage, key[1]))
+        both = zip(requests, contexts, strict=True)
+        return np.array([count(r.query) + shared[id(p), language(r)] for r, p in both], dtype=np.int32)
 
     def generate(
         self, requests: Sequence[Request], contexts: Sequence[Context], output_tokens: IntArray

@@ -97,9 +97,14 @@ def header(passage: Passage, code: str) -> str:
 
 
 def block(passage: Passage, code: str) -> str:
-    """Header, the table header that the text continues, if any, and text of a passage as they stand in a prompt."""
+    """The parts of a passage as they stand in a prompt."""
+    return "\n".join(parts(passage, code))
+
+
+def parts(passage: Passage, code: str) -> list[str]:
+    """Header, the table header that the text continues, if any, and text of a passage."""
     lead = [passage.lead.rstrip("\n")] if passage.lead.strip() else []
-    return "\n".join([header(passage, code), *lead, passage.text])
+    return [header(passage, code), *lead, passage.text]
 
 
 def build(request: Request, passages: Sequence[Passage], closed_book: bool = False) -> Prompt:

@@ -34,6 +34,7 @@ DEFAULT = (
     "F1",
     "Correct",
     "AssembledRecall",
+    "GoldInContext",
     "RelevantTokens",
     "CitationPrecision",
     "CitationRecall",

@@ -16,6 +16,11 @@ def assembled_recall(evidence: Evidence, contexts: Sequence[Context | None]) -> 
     return evidence.share(evidence.coverage(evidence.of_contexts(contexts)) >= FULL)
 
 
+def gold_in_context(evidence: Evidence, contexts: Sequence[Context | None]) -> FloatArray:
+    """1 where the context holds, in full, all the gold evidence that the question needs, else 0, ``[n]``."""
+    return evidence.kept(evidence.coverage(evidence.of_contexts(contexts))).astype(np.float64)
+
+
 def relevant_tokens(evidence: Evidence, contexts: Sequence[Context | None]) -> FloatArray:
     """Share of the context's tokens that lie in gold evidence ``[n]``; 0 for an empty context.
 
@@ -42,8 +47,13 @@ def _missing(contexts: Sequence[Context | None]) -> BoolArray:
 _ASSEMBLED = Metric(
     "AssembledRecall", ("gold", "context"), "Share of the needed gold evidence that the context holds in full."
 )
+_GOLD = Metric(
+    "GoldInContext",
+    ("gold", "context"),
+    "Share of the questions whose context holds, in full, all the gold evidence that they need.",
+)
 _RELEVANT = Metric("RelevantTokens", ("gold", "context"), "Share of the context's tokens that lie in gold evidence.")
-_FUNCTIONS = {_ASSEMBLED.name: assembled_recall, _RELEVANT.name: relevant_tokens}
+_FUNCTIONS = {_ASSEMBLED.name: assembled_recall, _GOLD.name: gold_in_context, _RELEVANT.name: relevant_tokens}
 
 
 def _compute(names: Sequence[str], seen: Observation) -> dict[str, Scores]:
@@ -53,4 +63,4 @@ def _compute(names: Sequence[str], seen: Observation) -> dict[str, Scores]:
     return {name: Scores.mean(name, _FUNCTIONS[name](evidence, contexts), evidence.has, missing) for name in names}
 
 
-FAMILY = Family(named(_ASSEMBLED, _RELEVANT), _compute)
+FAMILY = Family(named(_ASSEMBLED, _GOLD, _RELEVANT), _compute)

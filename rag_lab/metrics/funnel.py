@@ -41,7 +41,8 @@ class Passed:
     allowed: for each question the rows that it may see, ``[n][rows]``, None for a question that may see all;
     candidates: what retrieval found, all channels together; cut: what was handed to assembly; contexts and outcomes:
     one for each question, None where it did not get there; correct: whether the answer is right ``[n]``, and
-    `judged` whether that is known.
+    `judged` whether that is known; direct: whose context holds more than what was retrieved, so that retrieval lost
+    nothing ``[n]``.
     """
 
     allowed: Sequence[BoolArray | None] | BoolArray | None = None
@@ -51,6 +52,7 @@ class Passed:
     outcomes: Sequence[Outcome | None] | None = None
     correct: BoolArray | None = None
     judged: BoolArray | None = None
+    direct: BoolArray | None = None
 
 
 def lost_at(kept: Mapping[str, BoolArray], has_gold: BoolArray) -> npt.NDArray[np.str_]:
@@ -84,6 +86,8 @@ def funnel(evidence: Evidence, collection: Collection, passed: Passed) -> tuple[
     for stage, ranking in (("candidates", passed.candidates), ("cut", passed.cut)):
         if ranking is not None:
             kept[stage] = _by_rows(evidence, pairs, _listed(pairs, evidence.question, ranking))
+            if passed.direct is not None:
+                kept[stage] = kept[stage] | passed.direct
     if passed.contexts is not None:
         kept["assembly"] = evidence.kept(evidence.coverage(evidence.of_contexts(passed.contexts)))
     notes: tuple[str, ...] = ()

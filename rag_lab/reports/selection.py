@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 FAMILIES: dict[str, tuple[str, ...]] = {
     "Retrieval": ("nDCG@10", "Recall@100", "RR", "AP", "P@5", "Hit@5"),
     "Spans": ("SpanNDCG@10", "SpanRecall@10", "RelevantText@10"),
-    "Context": ("AssembledRecall", "RelevantTokens"),
+    "Context": ("AssembledRecall", "GoldInContext", "RelevantTokens"),
     "Answers": ("Correct", "F1", "EM"),
     "Citations": ("CitationPrecision", "CitationRecall"),
     "Abstention": ("AbstentionPrecision", "AbstentionRecall"),
@@ -49,11 +49,11 @@ class Selection:
 
     @property
     def contenders(self) -> tuple[str, ...]:
-        return tuple(v for v in self.variants if not is_bound(v))
+        return tuple(v for v in self.variants if not is_bound(v, self.baseline))
 
     @property
     def bounds(self) -> tuple[str, ...]:
-        return tuple(v for v in self.variants if is_bound(v))
+        return tuple(v for v in self.variants if is_bound(v, self.baseline))
 
     @property
     def focal(self) -> str:

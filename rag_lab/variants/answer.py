@@ -13,35 +13,29 @@ from pydantic import Field
 from rag_lab import records
 from rag_lab.context import assemble
 from rag_lab.contracts import Abstention, BoolArray, Completion, Context, Failure, IntArray, Reason, batches
+from rag_lab.variants.assembling import OPEN_CONTEXT, Assembling
+from rag_lab.variants.long_context import with_whole_documents
 from rag_lab.variants.stage import LARGEST, Batch, Output, Plan, Stage, State, Step, register
 
-OPEN_CONTEXT = 1 << 30
 SLICE = 64
 
 
 @register
-class Assemble(Stage):
-    """Choose evidence under the token budget, which covers the whole prompt."""
+class Assemble(Assembling):
+    """Choose evidence under the token budget, which covers the whole prompt.
+
+    Questions that a stage before sent directly to the corpus (`State.direct`) get whole documents, as `long_context`
+    gives them.
+    """
 
     name: ClassVar[str] = "assemble"
-    step: ClassVar[Step] = Step.ASSEMBLE
     reads_ranking: ClassVar[bool] = True
     passages: int = Field(5, ge=1, le=LARGEST, description="passages at most")
     order: Literal["rank", "source"] = "rank"
 
-    def identity(self, batch: Batch) -> list[Any]:
-        """Settings and the generator, whose tokenizer counts."""
-        return [self.settings(), batch.generator.name, batch.generator.version, batch.generator.window]
-
     def inputs(self, state: State) -> list[str]:
-        """The ranking."""
-        return [state.keys["ranking"]]
-
-    def plan(self, state: State) -> Plan:
-        """Room for the prompt, and for the answer that has to fit beside it in the generator's window."""
-        room = np.minimum(state.ledger.room("context_tokens"), OPEN_CONTEXT).astype(np.int64)
-        answer = np.minimum(state.ledger.room("output_tokens"), state.answer_tokens).astype(np.int64)
-        return {"context_tokens": room, "output_tokens": answer}
+        """The ranking, and which questions do without."""
+        return [state.keys["ranking"], *filter(None, [state.keys.get("direct")])]
 
     def compute(self, state: State, plan: Plan, key: str) -> Output:  # noqa: ARG002 - one interface
         """Assemble all contexts of the batch."""
@@ -59,7 +53,7 @@ class Assemble(Stage):
             order=self.order,
             empty_scope=[batch.scopes.scopes[of].empty for of in batch.scopes.of],
         )
-        each = (time.perf_counter() - started) * 1000 / max(1, batch.size)
+        ms = np.full(batch.size, (time.perf_counter() - started) * 1000 / max(1, batch.size))
         looked_at = [
             len(rows) + sum(row >= 0 for row, _ in context.dropped)
             for rows, context in zip(assembly.rows, assembly.contexts, strict=True)
@@ -69,17 +63,8 @@ class Assemble(Stage):
             "granted": assembly.granted,
             "looked_at": np.array(looked_at, dtype=np.int64),
         }
-        return Output(tuple(assembly.contexts), np.full(batch.size, each), facts)
-
-    def apply(self, state: State, plan: Plan, output: Output, key: str) -> None:  # noqa: ARG002 - one interface
-        """Hand on the contexts; passages left out for want of tokens are a curtailment."""
-        contexts: tuple[Context, ...] = output.payload  # type: ignore[assignment]
-        state.contexts = contexts
-        state.looked_at = output.facts["looked_at"]
-        state.keys["contexts"] = key
-        state.ledger.curtail(self.name, "context_tokens", output.facts["wanted"], output.facts["granted"])
-        if not state.batch.generates:
-            state.ledger.spend("context_tokens", np.array([context.prompt_tokens for context in contexts]))
+        output = Output(tuple(assembly.contexts), ms, facts)
+        return output if state.direct is None else with_whole_documents(self.name, state.direct, batch, plan, output)
 
 
 @register

@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
+from functools import cache
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -21,7 +23,8 @@ import numpy.typing as npt
 
 from rag_lab import records
 from rag_lab.budgets import Budget, Ledger
-from rag_lab.contracts import Failure, Queries, RagLabError, Ranking
+from rag_lab.context import without_number
+from rag_lab.contracts import Context, Failure, Passage, Queries, RagLabError, Ranking
 from rag_lab.store import digest
 from rag_lab.variants.answer import Generate
 from rag_lab.variants.handing_out import check_output, hand_out
@@ -151,7 +154,10 @@ def _failed(output: Output) -> bool:
 
 
 def dump_output(output: Output) -> bytes:
-    """A stage's output as bytes: arrays for a ranking, JSON for records; no code is ever read back."""
+    """A stage's output as bytes: arrays for a ranking, JSON for records; no code is ever read back.
+
+    Passages that several contexts share are kept once: long contexts hold the same documents for every question.
+    """
     buffer = io.BytesIO()
     arrays: dict[str, Any] = {f"fact {name}": values for name, values in output.facts.items()}
     if output.events:
@@ -164,6 +170,9 @@ def dump_output(output: Output) -> bytes:
     elif isinstance(payload, Queries):
         listed = [payload.size, payload.of.tolist(), payload.texts, payload.kinds, payload.channels]
         arrays["queries"] = _bytes(records.dumps(listed))
+    elif payload and isinstance(payload[0], Context):
+        arrays |= _shelved([context for context in payload if isinstance(context, Context)])
+        save = np.savez_compressed
     else:
         arrays["records"], save = _bytes(records.dumps(payload)), np.savez_compressed
     save(buffer, ms=output.ms, **arrays)
@@ -174,13 +183,44 @@ def _bytes(data: bytes) -> npt.NDArray[np.uint8]:
     return np.frombuffer(data, np.uint8)
 
 
+def _shelved(contexts: Sequence[Context]) -> dict[str, Any]:
+    """Contexts as the distinct passages, which of them each one holds, in order, and the rest of the records."""
+    place: dict[tuple[Any, ...], int] = {}
+    of_object: dict[int, int] = {}
+    held: list[int] = []
+    for context in contexts:
+        for passage in context.passages:
+            if id(passage) not in of_object:
+                of_object[id(passage)] = place.setdefault(without_number(passage), len(place))
+            held.append(of_object[id(passage)])
+    return {
+        "passages": _bytes(records.dumps([Passage(0, *others) for others in place])),
+        "contexts": _bytes(records.dumps([replace(context, passages=()) for context in contexts])),
+        "held": np.array(held, dtype=np.int32),
+        "numbers": np.array([p.number for context in contexts for p in context.passages], dtype=np.int32),
+        "sizes": np.array([len(context.passages) for context in contexts], dtype=np.int32),
+    }
+
+
+def _unshelved(arrays: Mapping[str, Any]) -> tuple[Context, ...]:
+    """The inverse of `_shelved`; equal passages are one object."""
+    passages = records.loads(arrays["passages"].tobytes())
+    numbered = cache(lambda place, number: Passage(number, *without_number(passages[place])))
+    found = list(map(numbered, arrays["held"].tolist(), arrays["numbers"].tolist()))
+    edges = pairwise(accumulate(arrays["sizes"].tolist(), initial=0))
+    contexts = records.loads(arrays["contexts"].tobytes())
+    return tuple(replace(context, passages=tuple(found[a:b])) for context, (a, b) in zip(contexts, edges, strict=True))
+
+
 def load_output(data: bytes) -> Output:
     """The inverse of `dump_output`."""
     with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
         facts = {name.removeprefix("fact "): arrays[name] for name in arrays if name.startswith("fact ")}
         events = dict(records.loads(arrays["events"].tobytes())) if "events" in arrays else {}
         payload: Payload
-        if "records" in arrays:
+        if "held" in arrays:
+            payload = _unshelved(arrays)
+        elif "records" in arrays:
             payload = records.loads(arrays["records"].tobytes())
         elif "queries" in arrays:
             size, of, texts, kinds, channels = records.loads(arrays["queries"].tobytes())

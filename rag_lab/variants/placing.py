@@ -1,7 +1,7 @@
 """Variants on snapshots: which variant searches which snapshot, under which name.
 
-An experiment that names several snapshots runs every variant that retrieves on each of them, as ``variant@snapshot``;
-to all that follows (budgets, scores, comparisons, reports) those are variants like any other. A variant that retrieves
+An experiment that names several snapshots runs every variant that reads one on each of them, as ``variant@snapshot``;
+to all that follows (budgets, scores, comparisons, reports) those are variants like any other. A variant that reads
 nothing runs once.
 """
 
@@ -31,7 +31,7 @@ def place(
     placed: dict[str, Placed] = {}
     for name, stages in definitions.items():
         variant = load_variant(name, stages)
-        for snapshot in snapshots if variant.retrieves else snapshots[:1]:
-            full = f"{name}{AT}{snapshot}" if several and variant.retrieves else name
+        for snapshot in snapshots if variant.reads else snapshots[:1]:
+            full = f"{name}{AT}{snapshot}" if several and variant.reads else name
             placed[full] = Placed(replace(variant, name=full), snapshot)
     return placed

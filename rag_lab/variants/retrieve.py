@@ -57,6 +57,8 @@ class Channel(Stage):
     def compute(self, state: State, plan: Plan, key: str) -> Output:  # noqa: ARG002 - one interface
         """Search by every query within its caller's scope, then make one ranking a question."""
         queries = state.queries.for_channel(self.name)
+        if not queries.texts:
+            return Output(*by_question(Found(Ranking.from_scores(self.name, 0, [], [], []), np.zeros(0)), queries))
         found = self.search(state.batch, queries, shared_depth(plan["depth"], queries))
         return Output(*by_question(found, queries))
 
@@ -145,15 +147,19 @@ class Dense(Channel):
         return Found(ranking, encoding_ms + ms)
 
     def compute(self, state: State, plan: Plan, key: str) -> Output:
-        """The search, and beside an approximate index what exact search ranks first for the user's own words."""
+        """The search, and beside an approximate index what exact search ranks first for the user's own words.
+
+        A question that is not searched for has no neighbours to find.
+        """
         output = super().compute(state, plan, key)
         index = state.batch.snapshot.dense(self.index)
-        if index.exact:
+        searched = state.queries.for_channel(self.name).counts > 0
+        if index.exact or not searched.any():
             return output
-        own = Queries.of_requests(state.batch.requests)
-        near = self._search(state.batch, index.exactly(), own, np.full(own.size, NEIGHBOURS))[0]
+        own = Queries.of_requests(state.batch.requests).where(searched)
+        near = self._search(state.batch, index.exactly(), own, np.full(len(own.of), NEIGHBOURS))[0]
         facts: dict[str, npt.NDArray[Any]] = {
-            "exact_query": near.query,
+            "exact_query": own.of[near.query],
             "exact_chunk": near.chunk,
             "exact_score": near.score,
         }

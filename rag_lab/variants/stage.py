@@ -67,6 +67,7 @@ class Batch:
     gold: for each request the rows that hold its gold evidence. scopes: what `snapshot` and `book` let each one read.
     query_vectors, token_vectors: vectors of texts as queries, one each and one a token. writer: who writes queries and
     grades, None where nobody does.
+    texts: the documents' texts by id, where they are at hand; only what is white space between chunks is read of them.
     """
 
     requests: Sequence[Request]
@@ -84,6 +85,7 @@ class Batch:
     writer: Writer | None = None
     late_encoder: Callable[[], LateEncoder] = _no_late_encoder
     token_vectors: Callable[[Sequence[str]], QueryTokenVectors] = _no_token_vectors
+    texts: Callable[[], Mapping[str, str]] | None = None
 
     @property
     def size(self) -> int:
@@ -172,6 +174,7 @@ class State:
     exact_neighbours: what exact search ranks first where the variant uses an approximate index.
     reranked: what the reranker saw, where there is one.
     looked_at: how many entries of the ranking the assembly went through, ``[size]``; what ranks lower was cut.
+    direct: questions whose context holds more than what was retrieved for them, if anything was, ``[size]``.
     """
 
     batch: Batch
@@ -192,6 +195,7 @@ class State:
     failures: dict[int, Failure] = field(default_factory=dict)
     events: dict[int, tuple[Event, ...]] = field(default_factory=dict)
     decided: dict[int, Abstention] = field(default_factory=dict)
+    direct: BoolArray | None = None
 
     @property
     def answers(self) -> bool:

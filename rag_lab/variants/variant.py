@@ -12,17 +12,27 @@ from typing import Any
 from pydantic import ValidationError
 
 from rag_lab.contracts import RagLabError
-from rag_lab.variants import answer, fuse, retrieve
+from rag_lab.variants import answer, fuse, long_context, place_gold, retrieve, route
 from rag_lab.variants.stage import STAGES, Stage, Step
 
 BASELINES = ("no_retrieval", "gold_context")
+PLACES = ("gold_first", "gold_middle", "gold_last")
+"""The same passages, the gold ones at another place of the context; they are compared with one another alone."""
 NAME = re.compile(r"\w[\w .+-]{0,63}")
-STAGE_MODULES = (retrieve, fuse, answer)
+STAGE_MODULES = (route, retrieve, fuse, long_context, place_gold, answer)
 
 
-def is_bound(name: str) -> bool:
-    """Whether a variant, on whatever snapshot, is a baseline that bounds the others and does not compete."""
-    return name.partition("@")[0] in BASELINES
+def is_bound(name: str, baseline: str = "") -> bool:
+    """Whether a variant, on whatever snapshot, is shown for scale beside those that compete with the baseline.
+
+    Baselines bound the others; those of `PLACES` compete with one another where one of them is the baseline.
+    """
+    return _plain(name) in BASELINES or (_plain(name) in PLACES) != (_plain(baseline) in PLACES)
+
+
+def _plain(name: str) -> str:
+    """The name without the snapshot."""
+    return name.partition("@")[0]
 
 
 @dataclass(frozen=True)
@@ -40,6 +50,11 @@ class Variant:
     def retrieves(self) -> bool:
         """True when some stage draws candidates."""
         return any(stage.step is Step.RETRIEVE for stage in self.stages)
+
+    @property
+    def reads(self) -> bool:
+        """True when some stage reads the snapshot, by retrieving or by assembling."""
+        return any(stage.step in (Step.RETRIEVE, Step.ASSEMBLE) for stage in self.stages)
 
     @property
     def needs(self) -> frozenset[str]:
