@@ -47,7 +47,7 @@ def nearest(vectors: Vectors, centroids: Centroids) -> IntArray:
 
     def work(block: slice) -> IntArray:
         with torch.inference_mode():
-            some = torch.from_numpy(np.ascontiguousarray(vectors[block])).to(dtype)
+            some = torch.from_numpy(np.array(vectors[block])).to(dtype)
             # numpy's argmax is ten times as fast as torch's.
             best: IntArray = (some @ heads).float().numpy().argmax(axis=1).astype(np.int32)
             return best
