@@ -186,7 +186,8 @@ class GoldSpan:
 class Question:
     """A question with what is known about its right answer.
 
-    `evidence` says whether every piece of `gold` is needed ("all") or one is enough ("any").
+    `history`: the turns of the conversation before it, oldest first. `evidence` says whether every piece of `gold` is
+    needed ("all") or one is enough ("any").
     `answerable` is None when the dataset does not say; `answers` holds accepted wordings, empty when unknown.
     """
 
@@ -201,6 +202,7 @@ class Question:
     gold: tuple[GoldSpan, ...] = ()
     evidence: Literal["any", "all"] = "any"
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    history: tuple[str, ...] = ()
 
 
 # --- usage and budget -----------------------------------------------------------------------------------------------
@@ -288,6 +290,7 @@ class Trace:
 class Request:
     """One authorised call. `scope` narrows the corpus by document id; None leaves it to rights and time alone.
 
+    `query` is in the user's own words; `history` holds the turns of the conversation before it, oldest first.
     `horizon`: what comes into force after `time` and not after this instant may be shown, marked as coming.
     """
 
@@ -302,6 +305,7 @@ class Request:
     horizon: datetime | None = None
     language: str = ""
     budget: Mapping[str, float] = field(default_factory=dict)
+    history: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -309,7 +313,10 @@ class Queries:
     """The texts by which a batch of `size` questions is searched, one or more for each, none for some.
 
     of: the question of each text, ascending, ``[m]``; texts, kinds: ``[m]``, the kind is "question" for the user's own
-    words and else names what made the text; channels: the only channel that a text is meant for, "" for all, ``[m]``.
+    words and else names what made the text; channels: the only channel that a text is meant for, "" for every channel
+    that has none of its own for the question, ``[m]``.
+    averaged: for each text another one, whose vector as a query is averaged with its own where vectors are searched,
+    "" for none, ``[m]``; () where no text has one.
     """
 
     size: int
@@ -317,6 +324,7 @@ class Queries:
     texts: tuple[str, ...]
     kinds: tuple[str, ...]
     channels: tuple[str, ...]
+    averaged: tuple[str, ...] = ()
 
     @classmethod
     def of_requests(cls, requests: Sequence[Request]) -> Queries:
@@ -326,12 +334,13 @@ class Queries:
         return cls(n, np.arange(n, dtype=np.int32), texts, ("question",) * n, ("",) * n)
 
     @classmethod
-    def build(cls, size: int, rows: Iterable[tuple[int, str, str, str]]) -> Queries:
-        """From (question, text, kind, channel) in any order; those of one question stay in theirs."""
+    def build(cls, size: int, rows: Iterable[tuple[int, str, str, str] | tuple[int, str, str, str, str]]) -> Queries:
+        """From (question, text, kind, channel[, averaged]) in any order; those of one question stay in theirs."""
         kept = sorted(rows, key=lambda row: row[0])
         of = np.array([row[0] for row in kept], dtype=np.int32)
         texts, kinds, channels = (tuple(str(row[i]) for row in kept) for i in (1, 2, 3))
-        return cls(size, of, texts, kinds, channels)
+        averaged = tuple(row[4] if len(row) == 5 else "" for row in kept)
+        return cls(size, of, texts, kinds, channels, averaged if any(averaged) else ())
 
     def where(self, keep: Sequence[bool] | BoolArray) -> Queries:
         """Some of the texts, by a flag for each, ``[m]``."""
@@ -339,11 +348,19 @@ class Queries:
         texts, kinds, channels = (
             tuple(values[i] for i in chosen) for values in (self.texts, self.kinds, self.channels)
         )
-        return Queries(self.size, self.of[chosen], texts, kinds, channels)
+        averaged = tuple(self.averaged[i] for i in chosen) if self.averaged else ()
+        return Queries(self.size, self.of[chosen], texts, kinds, channels, averaged if any(averaged) else ())
+
+    def meant_for(self, channel: str) -> BoolArray:
+        """Which texts a channel is searched by, ``[m]``: its own for a question if there are any, else the others."""
+        own = np.array([only == channel for only in self.channels], dtype=bool)
+        general = np.array([only == "" for only in self.channels], dtype=bool)
+        has_own = np.bincount(self.of[own], minlength=self.size) > 0
+        return np.asarray(own | (general & ~has_own[self.of]), dtype=bool)
 
     def for_channel(self, channel: str) -> Queries:
         """The texts that a channel is searched by."""
-        return self.where([only in ("", channel) for only in self.channels])
+        return self.where(self.meant_for(channel))
 
     @property
     def counts(self) -> npt.NDArray[np.int64]:
@@ -356,7 +373,7 @@ class Queries:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One retrieved chunk with every score it got on the way."""
+    """One retrieved chunk with every score it got on the way. `query`: the text that the channel found it by."""
 
     chunk: Chunk
     channel: str
@@ -365,6 +382,7 @@ class Candidate:
     fused_score: float | None
     rerank_score: float | None
     snapshot: str
+    query: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -375,6 +393,8 @@ class Ranking:
 
     query: position of the query in the batch; chunk: row in the snapshot; score: higher is better;
     ranks: for each contributing channel the rank (from 1) it gave the entry, 0 where it did not return it.
+    found_by: the position among the channel's queries of the one that ranked the entry best; None where each question
+    had one query, or none.
     """
 
     channel: str
@@ -383,6 +403,7 @@ class Ranking:
     chunk: IntArray
     score: FloatArray
     ranks: Mapping[str, IntArray] = field(default_factory=dict)
+    found_by: IntArray | None = None
 
     @classmethod
     def from_scores(
@@ -435,6 +456,7 @@ class Ranking:
             self.chunk[keep],
             self.score[keep],
             {name: array[keep] for name, array in self.ranks.items()},
+            None if self.found_by is None else self.found_by[keep],
         )
 
 

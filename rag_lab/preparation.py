@@ -84,6 +84,7 @@ class Preparation:
         placed = place(self.definition.variant_definitions(), list(self.settings), bool(self.definition.snapshots))
         self.variants = {name: one.variant for name, one in placed.items()}
         self.snapshot_of = {name: one.snapshot for name, one in placed.items()}
+        self._check_writer()
         self.baseline = self._baseline()
         self.budgets = self.definition.budgets()
         self.prices = Prices.load(Path(self.definition.prices) if self.definition.prices else None)
@@ -121,6 +122,16 @@ class Preparation:
     def texts(self) -> dict[str, str]:
         """The text of every document that is searched, by id."""
         return {document.document_id: document.text for document in self.documents}
+
+    def _check_writer(self) -> None:
+        """Refuse stages that ask a language model where the experiment names none."""
+        for name, variant in self.variants.items():
+            stage = next((stage for stage in variant.stages if stage.writes), None)
+            if stage is not None and self.definition.writer is None:
+                raise RagLabError(
+                    f"variants.{name}.{stage.name}: asks a language model, and the experiment names none; "
+                    "set 'writer', such as 'writer: smollm2'"
+                )
 
     def _baseline(self) -> str:
         given = self.definition.baseline
@@ -435,6 +446,7 @@ class Preparation:
             horizon=moment + timedelta(days=self.definition.coming_days) if self.definition.coming_days else None,
             policy_version=self.book.version,
             language=question.language,
+            history=question.history,
         )
 
     def _default_time(self, open_corpus: bool, query_id: str) -> datetime:

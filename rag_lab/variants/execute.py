@@ -168,7 +168,7 @@ def dump_output(output: Output) -> bytes:
         arrays |= {f"rank {name}": ranks for name, ranks in payload.ranks.items()}
         arrays["about"] = _bytes(json.dumps({"channel": payload.channel, "size": payload.size}).encode())
     elif isinstance(payload, Queries):
-        listed = [payload.size, payload.of.tolist(), payload.texts, payload.kinds, payload.channels]
+        listed = [payload.size, payload.of.tolist(), payload.texts, payload.kinds, payload.channels, payload.averaged]
         arrays["queries"] = _bytes(records.dumps(listed))
     elif payload and isinstance(payload[0], Context):
         arrays |= _shelved([context for context in payload if isinstance(context, Context)])
@@ -223,8 +223,8 @@ def load_output(data: bytes) -> Output:
         elif "records" in arrays:
             payload = records.loads(arrays["records"].tobytes())
         elif "queries" in arrays:
-            size, of, texts, kinds, channels = records.loads(arrays["queries"].tobytes())
-            payload = Queries(size, np.array(of, dtype=np.int32), texts, kinds, channels)
+            size, of, *others = records.loads(arrays["queries"].tobytes())
+            payload = Queries(size, np.array(of, dtype=np.int32), *others)
         else:
             about = json.loads(arrays["about"].tobytes())
             ranks = {name.removeprefix("rank "): arrays[name] for name in arrays if name.startswith("rank ")}

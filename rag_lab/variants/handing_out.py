@@ -147,6 +147,16 @@ def candidates(state: State, question: int, depth: int = 10) -> tuple[Candidate,
         return tuple(_candidates(checked, question, depth))
 
 
+def _found_by(state: State, channel: str, entry: int) -> str:
+    """The text by which a channel found an entry of its ranking, "" where the channel is not searched by texts."""
+    ranking, queries = state.channels[channel], state.searched.get(channel)
+    if queries is None:
+        return ""
+    if ranking.found_by is not None:
+        return queries.texts[int(ranking.found_by[entry])]
+    return queries.texts[int(np.searchsorted(queries.of, ranking.query[entry]))]
+
+
 def _candidates(state: State, question: int, depth: int) -> Iterator[Candidate]:
     ranking = state.ranking
     if ranking is None:
@@ -164,6 +174,7 @@ def _candidates(state: State, question: int, depth: int) -> Iterator[Candidate]:
                     fused_score=fused.get(row),
                     rerank_score=reranked.get(row),
                     snapshot=state.batch.snapshot.id,
+                    query=_found_by(state, channel, int(mine[0])),
                 )
 
 

@@ -18,6 +18,7 @@ from rag_lab.corpus.rights import Scope
 from rag_lab.retrieval.dense import DenseIndex
 from rag_lab.retrieval.encoders import Embeddings
 from rag_lab.retrieval.fusion import fuse_queries
+from rag_lab.variants.query_encoding import encoded
 from rag_lab.variants.stage import LARGEST, Batch, Output, Plan, Stage, State, Step, register
 
 NEIGHBOURS = 10
@@ -72,7 +73,8 @@ class Channel(Stage):
         wanted = np.where(state.skipped, 0, self.depth)
         capped = drawn >= plan["depth"]
         state.ledger.curtail(self.name, "candidates", np.where(capped, wanted, plan["depth"]), plan["depth"])
-        state.channels[self.name] = ranking
+        state.channels[self.name] = replace(ranking, found_by=output.facts.get("found_by"))
+        state.searched[self.name] = state.queries.for_channel(self.name)
         state.keys[self.name] = state.keys["ranking"] = key
 
 
@@ -142,7 +144,7 @@ class Dense(Channel):
 
     def search(self, batch: Batch, queries: Queries, depth: npt.NDArray[np.int64]) -> Found:
         """Encode the queries once for all variants, then search within each caller's scope."""
-        encoding_ms = batch.query_vectors(queries.texts).ms
+        encoding_ms = encoded(batch, queries).ms
         ranking, ms = self._search(batch, batch.snapshot.dense(self.index), queries, depth)
         return Found(ranking, encoding_ms + ms)
 
@@ -169,7 +171,7 @@ class Dense(Channel):
         self, batch: Batch, index: DenseIndex, queries: Queries, depth: npt.NDArray[np.int64]
     ) -> tuple[Ranking, npt.NDArray[np.float64]]:
         """The best rows for each query, and its share of the time in ms."""
-        vectors, scopes = batch.query_vectors(queries.texts).vectors, batch.scopes.of_queries(queries.of)
+        vectors, scopes = encoded(batch, queries).vectors, batch.scopes.of_queries(queries.of)
         size = len(depth)
         ms = np.zeros(size)
         nothing = Ranking.from_scores(self.name, size, [], [], [])

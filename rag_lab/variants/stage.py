@@ -169,7 +169,8 @@ class Ran:
 class State:
     """How far one variant has come with a batch under one budget. `answer_tokens`: room wanted for each answer.
 
-    queries: what the channels search by. skipped: questions that nothing is to be retrieved for, ``[size]``.
+    queries: what the channels search by; searched: what each one did search by.
+    skipped: questions that nothing is to be retrieved for, ``[size]``.
     decided: questions that a stage before generation ended with an abstention.
     exact_neighbours: what exact search ranks first where the variant uses an approximate index.
     reranked: what the reranker saw, where there is one.
@@ -184,6 +185,7 @@ class State:
     queries: Queries
     skipped: BoolArray
     channels: dict[str, Ranking] = field(default_factory=dict)
+    searched: dict[str, Queries] = field(default_factory=dict)
     fused: Ranking | None = None
     contexts: tuple[Context, ...] | None = None
     looked_at: npt.NDArray[np.int64] | None = None
@@ -257,6 +259,11 @@ class Stage(BaseModel, ABC):
     reads_ranking: ClassVar[bool] = False
     fuses: ClassVar[bool] = False
     intervention: ClassVar[str] = "stage"
+
+    @property
+    def writes(self) -> bool:
+        """Whether it asks the run's writer, so that a run without one is refused before it begins."""
+        return False
 
     def needs(self) -> frozenset[str]:
         """What the snapshot has to have: "lucene", "faiss:FACTORY", ..."""
