@@ -114,7 +114,9 @@ def _run_stage(stage: Stage, state: State, memory: Memory) -> None:
         state.events[question] = (*state.events.get(question, ()), *events)
     for question, cause in memory.outputs[key].failures.items():
         state.failures.setdefault(question, Failure(batch.requests[question].request_id, stage.name, cause))
-    stage.apply(state, plan, memory.outputs[key], key)
+    failed = sorted(memory.outputs[key].failures)
+    # What follows from an output that lacks questions is not what follows from the whole one.
+    stage.apply(state, plan, memory.outputs[key], digest(key, failed) if failed else key)
     batch.progress(stage.name, batch.size, batch.size)
 
 
