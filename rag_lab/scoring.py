@@ -26,6 +26,7 @@ from rag_lab.contracts import (
 )
 from rag_lab.datasets import Dataset
 from rag_lab.metrics.ann import neighbour_recall
+from rag_lab.metrics.ceiling import ceilings
 from rag_lab.metrics.cost import latency
 from rag_lab.metrics.evidence import Evidence
 from rag_lab.metrics.funnel import Passed, funnel, shares
@@ -89,9 +90,7 @@ class Scorer:
     def judge(self, variant: str, budget: str, state: State) -> Judged:
         """Score one variant under one budget."""
         chunks = state.batch.snapshot.chunks
-        run = ranked_documents(state.ranking, chunks.document_id, self.query_ids) if state.ranking else {}
-        if self.dataset.remove_identical_ids:
-            run = {query: [pair for pair in ranked if pair[0] != query] for query, ranked in run.items()}
+        run = self._documents(state.ranking, chunks.document_id) if state.ranking else {}
         failed_at = {i: failure.stage for i, failure in state.failures.items()}
         retrieval_failed = {self.query_ids[i] for i, stage in failed_at.items() if stage != "generate"}
         run = {query: ranked for query, ranked in run.items() if query not in retrieval_failed}
@@ -108,8 +107,10 @@ class Scorer:
             self.texts,
             ranking=state.ranking,
             collection=_collection(state),
+            reranked=self._given(state),
         )
-        scores = metrics.evaluate(self.metric_names, observation)
+        names = list(dict.fromkeys([*self.metric_names, *(ceilings(self.metric_names) if state.reranked else ())]))
+        scores = metrics.evaluate(names, observation)
         scores = {name: _told_of_unsearched(one, state.skipped) for name, one in scores.items()}
         if state.exact_neighbours is not None:
             near = neighbour_recall(state.channels["dense"], state.exact_neighbours, NEIGHBOURS)
@@ -119,6 +120,22 @@ class Scorer:
         for flags in state.ledger.over().values():
             over |= flags
         return Judged(variant, budget, state, run, outcomes, scores, lost, notes, over)
+
+    def _documents(self, ranking: Ranking, of_row: Sequence[str]) -> dict[str, list[tuple[str, float]]]:
+        """Ranked document ids with scores by query id, without the question's own document where it is left out."""
+        run = ranked_documents(ranking, of_row, self.query_ids)
+        if self.dataset.remove_identical_ids:
+            run = {query: [pair for pair in ranked if pair[0] != query] for query, ranked in run.items()}
+        return run
+
+    def _given(self, state: State) -> dict[str, list[str]] | None:
+        """The documents that a reranker was given, by query id; None where there is no reranker."""
+        if state.reranked is None:
+            return None
+        before, read = state.reranked.before, state.reranked.read
+        given = Ranking(before.channel, before.size, before.query[read], before.chunk[read], before.score[read])
+        run = self._documents(given, state.batch.snapshot.chunks.document_id)
+        return {query: [document for document, _ in ranked] for query, ranked in run.items()}
 
     def _outcome(self, state: State, i: int) -> Outcome | None:
         if i in state.failures:
@@ -157,7 +174,7 @@ class Scorer:
         }
 
     def _measured(self, judged: Sequence[Judged]) -> list[str]:
-        """The metrics asked for, then those that come with an approximate index."""
+        """The metrics asked for, then those that come with an approximate index or a reranker."""
         return list(dict.fromkeys([*self.metric_names, *(name for one in judged for name in one.scores)]))
 
     def _groups(self) -> dict[str, BoolArray]:

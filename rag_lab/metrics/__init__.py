@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from rag_lab.contracts import RagLabError
-from rag_lab.metrics import abstention, answers, citations, context, ranking, spans
+from rag_lab.metrics import abstention, answers, ceiling, citations, context, ranking, spans
 from rag_lab.metrics.scores import WHY_NOT, Family, Metric, Observation, Scores
 
 __all__ = ["DEFAULT", "Metric", "Observation", "Scores", "evaluate", "metric", "not_measured"]
 
 _FAMILIES: tuple[Family, ...] = (
     ranking.FAMILY,
+    ceiling.FAMILY,
     spans.FAMILY,
     answers.FAMILY,
     context.FAMILY,

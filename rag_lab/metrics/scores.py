@@ -27,6 +27,7 @@ WHY_NOT = {
     "unanswerable": "the dataset has no question that is known to be unanswerable",
     "ranking": "the variant retrieves nothing",
     "spans": "the variant retrieves nothing",
+    "reranked": "the variant reranks nothing",
     "context": "the variant assembles no context",
     "generation": "the variant generates no answers",
 }
@@ -103,7 +104,7 @@ class Observation:
     `documents` holds ranked document ids by query id. Contexts and outcomes are in the order of the questions; None in
     them is a question that did not get there. A part that the variant does not have is None as a whole. `texts` holds
     the text of documents that gold spans lie in: with it white space need not be retrieved to cover a span. `ranking`
-    holds the ranked rows of `collection`.
+    holds the ranked rows of `collection`, `reranked` the document ids that a reranker was given by query id.
     """
 
     questions: Sequence[Question]
@@ -114,6 +115,7 @@ class Observation:
     texts: Mapping[str, str] | None = None
     ranking: Ranking | None = None
     collection: Collection | None = None
+    reranked: Mapping[str, Sequence[str]] | None = None
 
     def __post_init__(self) -> None:
         for name, part in (("contexts", self.contexts), ("outcomes", self.outcomes)):
@@ -134,6 +136,7 @@ class Observation:
             "unanswerable": any(question.answerable is False for question in self.questions),
             "ranking": self.documents is not None,
             "spans": self.ranking is not None and self.collection is not None,
+            "reranked": self.reranked is not None,
             "context": self.contexts is not None,
             "generation": self.outcomes is not None,
         }
