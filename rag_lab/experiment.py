@@ -204,6 +204,7 @@ def _provenance(work: Preparation, states: Collection[State]) -> dict[str, Any]:
     models = {"generator": f"{work.generator.name} {work.generator.version}"} if work.generates else {}
     if work.writer:
         models["writer"] = f"{work.writer.name} {work.writer.version}"
+    models |= work.models
     if any(variant.factories for variant in work.variants.values()):
         used = [work.encoders[name] for name in work.settings if work.factories(name)]
         models["encoder"] = ", ".join(dict.fromkeys(f"{encoder.name} {encoder.version}" for encoder in used))

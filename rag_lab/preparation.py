@@ -262,6 +262,7 @@ class Preparation:
             {name: chunker.version for name, chunker in self.chunkers.items()},
             self.uncalibrated.version,
             self.writer.version if self.writer else "",
+            self.models,
             [self.prices.compute_usd_per_hour, repr(self.prices.models)],
             code_digest(),
             environment()["packages"],
@@ -335,6 +336,12 @@ class Preparation:
                 f"writer: '{settings.name}' writes no text of its own; name a language model such as smollm2"
             )
         return found
+
+    @cached_property
+    def models(self) -> dict[str, str]:
+        """Versions of the models that stages name. Raises RagLabError, before anything runs, where one is none."""
+        stages = (stage for variant in self.variants.values() for stage in variant.stages)
+        return {name: version for stage in stages for name, version in stage.models().items()}
 
     @property
     def generates(self) -> bool:

@@ -71,6 +71,11 @@ class Rerank(Stage):
     def _stride(self) -> int:
         return self.stride or min(STRIDE, self._window)
 
+    @property
+    def writes(self) -> bool:
+        """Whether it is the run's writer that orders the passages."""
+        return self.scorer == LISTWISE
+
     def needs(self) -> frozenset[str]:
         """Token vectors, for late interaction."""
         return frozenset({"late:exact"}) if self.scorer == LATE else frozenset()
