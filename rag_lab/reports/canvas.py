@@ -145,6 +145,22 @@ def name_rows(axis: Any, variants: Sequence[str], title: str) -> None:
     axis.spines["left"].set_visible(False)
 
 
+def legend_above(figure: Any, axes: Sequence[Any]) -> None:
+    """One legend for all axes, above them; a label that several have stands once."""
+    found: dict[str, Any] = {}
+    for axis in axes:
+        handles, labels = axis.get_legend_handles_labels()
+        found |= dict(zip(labels, handles, strict=True))
+    figure.legend(
+        list(found.values()),
+        list(found),
+        loc="outside upper left",
+        ncols=min(6, len(found)),
+        frameon=False,
+        handletextpad=0.4,
+    )
+
+
 def plain_number(value: float, _: Any = None) -> str:
     """A tick's label without powers of ten."""
     text = f"{value:,.0f}" if abs(value) >= 1000 else np.format_float_positional(round(value, 12), trim="-")

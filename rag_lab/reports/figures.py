@@ -16,6 +16,7 @@ from rag_lab.reports.canvas import (
     errors,
     grid,
     height_of,
+    legend_above,
     look,
     name_rows,
     panels,
@@ -178,7 +179,7 @@ def draw_budgets(results: Results, selection: Selection) -> Any:
         axis.set_title(metric, loc="left")
         axis.grid(color=GRID, linewidth=0.6)
         axis.margins(x=0.08)
-    _legend_above(figure, axes)
+    legend_above(figure, axes)
     return figure
 
 
@@ -221,7 +222,7 @@ def draw_cost(results: Results, selection: Selection) -> Any:
         axis.locator_params(axis="x", nbins=3)
         axis.xaxis.set_major_formatter(plain_number)
         axis.set_ylabel(metric if index % columns == 0 else "")
-    _legend_above(figure, axes)
+    legend_above(figure, axes)
     return figure
 
 
@@ -241,21 +242,6 @@ def _line(axis: Any, x: Sequence[float], rows: Sequence[dict[str, Any]], variant
         elinewidth=0.8,
         capsize=0,
         label=short(variant, 24),
-    )
-
-
-def _legend_above(figure: Any, axes: Sequence[Any]) -> None:
-    found: dict[str, Any] = {}
-    for axis in axes:
-        handles, labels = axis.get_legend_handles_labels()
-        found |= dict(zip(labels, handles, strict=True))
-    figure.legend(
-        list(found.values()),
-        list(found),
-        loc="outside upper left",
-        ncols=min(6, len(found)),
-        frameon=False,
-        handletextpad=0.4,
     )
 
 
