@@ -150,9 +150,11 @@ def _plain_plan(plan: Plan) -> dict[str, Any]:
 
 
 def _failed(output: Output) -> bool:
+    if output.failures or output.transient:
+        return True
     if isinstance(output.payload, Ranking | Queries):
-        return bool(output.failures)
-    return bool(output.failures) or any(isinstance(getattr(item, "outcome", None), Failure) for item in output.payload)
+        return False
+    return any(isinstance(getattr(item, "outcome", None), Failure) for item in output.payload)
 
 
 def dump_output(output: Output) -> bytes:

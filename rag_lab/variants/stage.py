@@ -132,7 +132,8 @@ class Output:
     """What a stage computed; ``ms [size]``: each question's share of the time; `facts`: further arrays.
 
     events: what the figures do not tell, in order, by question. failures: the causes why some questions could not be
-    finished; an output with any is not kept, so they are asked again by the next run.
+    finished; an output with any is not kept, so they are asked again by the next run, and neither is a `transient` one:
+    what it did without may be there another time.
     """
 
     payload: Payload
@@ -140,6 +141,7 @@ class Output:
     facts: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict)
     events: Mapping[int, tuple[Event, ...]] = field(default_factory=dict)
     failures: Mapping[int, str] = field(default_factory=dict)
+    transient: bool = False
 
 
 @dataclass(frozen=True, eq=False)

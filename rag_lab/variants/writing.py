@@ -1,12 +1,14 @@
 """Stages that write with a language model: what they may spend, what they asked, and what it cost.
 
-A stage plans with `grant`, writes with a `Pen` that asks nothing above what was granted, returns `Pen.facts` and
-`Pen.ms` with its output, and books them with `book`. The prompts count as context tokens and what is written as output
-tokens, for a model reads and writes them like those of the answer.
+A stage plans with `grant`, or with `spare` where an answer is to follow, writes with a `Pen` that asks nothing above
+what was granted, returns `Pen.facts` and `Pen.ms` with its output, and books them with `book`. The prompts count as
+context tokens and what is written as output tokens, for a model reads and writes them like those of the answer. A call
+that fails is on the bill with what it took; one that was never sent is not.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -36,6 +38,18 @@ def grant(state: State, calls: npt.ArrayLike) -> Plan:
     }
 
 
+def spare(state: State, calls: npt.ArrayLike) -> Plan:
+    """The same, but the answer that is to follow keeps its calls, its tokens, and half of the room for prompts."""
+    ledger, kept = state.ledger, state.batch.generator.calls if state.answers else 0
+    room = np.maximum(0, np.minimum(ledger.room("llm_calls"), OPEN).astype(np.int64) - kept)
+    granted = grant(state, np.minimum(np.broadcast_to(np.asarray(calls, dtype=np.int64), room.shape), room))
+    return {
+        "llm_calls": granted["llm_calls"],
+        "context_tokens": granted["context_tokens"] // (2 if state.answers else 1),
+        "output_tokens": np.maximum(0, granted["output_tokens"] - state.answer_tokens),
+    }
+
+
 class Pen:
     """Writes for the questions of a batch within what a plan granted each of them."""
 
@@ -52,7 +66,8 @@ class Pen:
     ) -> list[Written | None]:
         """What the model writes for each text; `of` names the question that pays for it, ``[m]``.
 
-        None for a text that its question cannot pay: a call, the whole prompt, and a token to write.
+        None for a text that its question cannot pay: a call, the whole prompt, and a token to write. A model that
+        raises has failed each text that it was sent.
         """
         prompts = self._writer.count_prompts(instructions, texts)
         found: list[Written | None] = [None] * len(texts)
@@ -67,13 +82,23 @@ class Pen:
             rooms.append(room)
         if not asked:
             return found
-        made = self._writer.write(instructions, [texts[i] for i in asked], np.array(rooms, dtype=np.int32))
+        made = self._made(instructions, [texts[i] for i in asked], [int(prompts[i]) for i in asked], rooms)
         for i, room, one in zip(asked, rooms, made, strict=True):
-            question = int(of[i])
-            self._take(question, 0, one.prompt_tokens - int(prompts[i]), one.output_tokens - room)
+            question, unsent = int(of[i]), bool(one.cause) and one.prompt_tokens == 0
+            self._take(question, -int(unsent), one.prompt_tokens - int(prompts[i]), one.output_tokens - room)
             self.ms[question] += one.ms
             found[i] = one
         return found
+
+    def _made(
+        self, instructions: str, texts: Sequence[str], prompts: Sequence[int], rooms: Sequence[int]
+    ) -> Sequence[Written]:
+        started = time.perf_counter()
+        try:
+            return self._writer.write(instructions, texts, np.array(rooms, dtype=np.int32))
+        except Exception as error:  # noqa: BLE001 - whatever it is, it fails these texts and nothing else
+            each = (time.perf_counter() - started) * 1000 / len(texts)
+            return [Written("", prompt, 0, each, type(error).__name__) for prompt in prompts]
 
     def _take(self, question: int, calls: int, prompt: int, output: int) -> None:
         for name, amount in zip(self._left, (calls, prompt, output), strict=True):
