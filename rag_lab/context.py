@@ -4,7 +4,8 @@ Selection, per question and in order of rank:
 
 1. What counts of a row is the text that it shows: itself, or the parent that it was cut from. A row whose shown text
    (content hash) or whole span is already selected is left out (``"duplicate"``, ``"contained"``).
-2. The first `passages` rows that remain are wanted. Rows further down are not looked at.
+2. The first `passages` rows that remain are wanted. Rows further down are not looked at. Rows that another one brought
+   along do not count: they are wanted with the row that they follow, and left out with it, here and below.
 3. If the whole prompt (instructions, question, headers, texts) is over its cap, rows are admitted greedily: a row
    that does not fit is left out (``"budget"``), and a smaller one further down may still fit. The prompt that results
    is counted by the generator, and its lowest ranked row is left out until it fits. Instructions and question are
@@ -118,9 +119,14 @@ class Assembly:
 
 @dataclass(slots=True)
 class _Selection:
-    """One question while its rows are being chosen: seen in the ranking, chosen (best first), and left out."""
+    """One question while its rows are being chosen: seen in the ranking, chosen (best first), and left out.
+
+    brought: the rows that another one brought along; texts: see `assemble`.
+    """
 
     time: datetime
+    brought: frozenset[int] = frozenset()
+    texts: Mapping[str, str] | None = None
     seen: list[int] = field(default_factory=list)
     rows: list[int] = field(default_factory=list)
     dropped: list[Dropped] = field(default_factory=list)
@@ -138,6 +144,8 @@ def assemble(
     passages: int = 10,
     order: Order = "rank",
     empty_scope: npt.ArrayLike | None = None,
+    brought: BoolArray | None = None,
+    texts: Mapping[str, str] | None = None,
 ) -> Assembly:
     """Choose, join and order the evidence of every request so that its whole prompt fits.
 
@@ -145,17 +153,24 @@ def assemble(
         ranking: candidates, best first; query i belongs to ``requests[i]``.
         caps: tokens of the whole prompt, ``[n]`` or one for all. The generator's window less the answer's room
             (`output_tokens`, ``[n]`` or one for all) caps it too.
-        passages: most rows of one context.
+        passages: most rows of one context, without those that others brought along.
         order: "rank" puts each passage at the place of its best row; "source" also puts the passages of one
             document together, in source order, at the place of its best row.
         empty_scope: whether a request may read nothing, ``[n]``; recorded as `EMPTY_SCOPE`.
+        brought: for each entry of the ranking whether the nearest one above it that is not brought along brings it.
+        texts: the documents' texts by id, with which rows are also joined over white space, which chunkers drop.
     """
     if ranking.size != len(requests):
         raise RagLabError(f"assembly: the ranking holds {ranking.size} queries, the batch {len(requests)} requests")
     if passages < 0:
         raise RagLabError(f"assembly: passages must not be negative, got {passages}")
     limit = prompt_limits(len(requests), caps, output_tokens, generator.window)
-    selections = [_select(request, ranking.of(i), chunks, passages) for i, request in enumerate(requests)]
+    along = np.zeros(len(ranking.chunk), dtype=bool) if brought is None else brought
+    bounds = ranking.offsets
+    selections = [
+        _select(request, ranking.chunk[a:b], along[a:b], chunks, passages, texts)
+        for request, a, b in zip(requests, bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)
+    ]
     standing = _precedences(np.array([row for s in selections for row in s.seen], dtype=np.int32), chunks)
     for selection in selections:
         selection.precedence = standing
@@ -221,19 +236,29 @@ def prompt_limits(
     return np.minimum(limit, window - np.broadcast_to(np.asarray(output_tokens, dtype=np.int64), (n,)))
 
 
-def _select(request: Request, rows: IntArray, chunks: Chunks, passages: int) -> _Selection:
-    """The first `passages` rows that add text, and those left out on the way."""
+def _select(
+    request: Request,
+    rows: IntArray,
+    brought: BoolArray,
+    chunks: Chunks,
+    passages: int,
+    texts: Mapping[str, str] | None,
+) -> _Selection:
+    """The first `passages` rows that add text, what these brought along, and those left out on the way."""
     chosen = _Chosen(chunks)
-    selection = _Selection(request.time)
-    for row in map(int, rows):
-        if len(chosen.rows) == passages:
+    selection = _Selection(request.time, frozenset(rows[brought].tolist()), texts)
+    own, left_out = 0, ""
+    for row, along in zip(rows.tolist(), brought.tolist(), strict=True):
+        if own == passages and not along:
             break
         selection.seen.append(row)
-        reason = chosen.repeats(row)
+        reason = (left_out if along else "") or chosen.repeats(row)
+        left_out = left_out if along else reason
         if reason:
             selection.dropped.append((row, reason))
         else:
             chosen.add(row)
+            own += not along
     selection.rows = chosen.rows
     return selection
 
@@ -305,7 +330,7 @@ def _join(selection: _Selection, chunks: Chunks, order: Order) -> tuple[Passage,
     """Passages of the chosen rows (best first), in prompt order and numbered from 1."""
     rows = selection.rows
     rank = {row: position for position, row in enumerate(rows)}
-    groups = _runs(rows, chunks)
+    groups = _runs(rows, chunks, selection.texts)
     best = {id(group): min(rank[row] for row in group) for group in groups}
     if order == "rank":
         groups.sort(key=lambda group: best[id(group)])
@@ -316,7 +341,8 @@ def _join(selection: _Selection, chunks: Chunks, order: Order) -> tuple[Passage,
             place[document] = min(place.get(document, len(rows)), best[id(group)])
         groups.sort(key=lambda group: (place[_document(group[0], chunks)], _span(group[0], chunks)))
     return tuple(
-        _passage(number, group, chunks, selection.precedence, selection.time) for number, group in enumerate(groups, 1)
+        _passage(number, group, chunks, selection.precedence, selection.time, selection.texts)
+        for number, group in enumerate(groups, 1)
     )
 
 
@@ -430,8 +456,9 @@ def _admit(
     """Cut the selections that are over their limit; their prompt tokens, ``[n]``."""
     bare = np.asarray(generator.prompt_tokens(requests, [()] * len(requests)), dtype=np.int64)
     cost = _row_costs(generator, requests, selections, bare, chunks)
+    text_cost = _text_costs(generator, selections, chunks)
     for selection, cap, spent in zip(selections, limit, bare, strict=True):
-        _admit_greedily(selection, int(cap - spent), passages, cost, chunks)
+        _admit_greedily(selection, int(cap - spent), passages, cost, text_cost, chunks)
     _join_all(selections, chunks, order)
     tokens = _prompt_tokens(generator, requests, selections)
     while True:
@@ -464,23 +491,42 @@ def _row_costs(
     return dict(zip(owner, added.tolist(), strict=True))
 
 
-def _admit_greedily(selection: _Selection, room: int, passages: int, cost: Mapping[int, int], chunks: Chunks) -> None:
+def _text_costs(generator: Generator, selections: Sequence[_Selection], chunks: Chunks) -> dict[int, int]:
+    """What each distinct row that was brought along adds to a prompt when it goes on with another: its text alone."""
+    rows = list(dict.fromkeys(row for s in selections for row in s.seen if row in s.brought))
+    if not rows:
+        return {}
+    return dict(zip(rows, map(int, generator.count_tokens([chunks.shown[row] for row in rows])), strict=True))
+
+
+def _admit_greedily(
+    selection: _Selection,
+    room: int,
+    passages: int,
+    cost: Mapping[int, int],
+    text_cost: Mapping[int, int],
+    chunks: Chunks,
+) -> None:
     """Keep the rows that fit into `room` tokens, best first; a row that overlaps a kept one pays for its new part.
 
     A row that only repeats one that did not fit is looked at again.
     """
     chosen = _Chosen(chunks)
     selection.dropped = []
+    own, left_out = 0, ""
     for row in selection.seen:
-        reason = chosen.repeats(row)
-        price = int(cost[row] * chosen.share(row))
-        if not reason and (price > room or len(chosen.rows) == passages):
+        along = row in selection.brought
+        reason = (left_out if along else "") or chosen.repeats(row)
+        price = int((text_cost if along else cost)[row] * chosen.share(row))
+        if not reason and (price > room or (own == passages and not along)):
             reason = "budget"
+        left_out = left_out if along else reason
         if reason:
             selection.dropped.append((row, reason))
         else:
             chosen.add(row)
             room -= price
+            own += not along
     selection.rows = chosen.rows
 
 

@@ -97,7 +97,7 @@ def _run_all(work: Preparation) -> dict[tuple[str, str], State]:
     memory = Memory()
     states: dict[tuple[str, str], State] = {}
     for budget_name, budget in work.budgets.items():
-        for name, variant in work.variants.items():
+        for name, variant in work.trained.items():
             work.label = f"{name} {'' if budget_name == MAIN else budget_name + ' '}"
             states[name, budget_name] = run_variant(variant, batches[work.snapshot_of[name]], budget, memory)
     return states
@@ -129,7 +129,12 @@ def _with_other_generators(definition: Experiment, store: Store, progress: bool)
         return {}
     name = definition.ablation.variant
     whole = {name: definition.variant_definitions()[name]}
-    changes: dict[str, Any] = {"ablation": None, "baseline": None, "sweep": {}, "variants": [name if whole[name] is None else whole]}
+    changes: dict[str, Any] = {
+        "ablation": None,
+        "baseline": None,
+        "sweep": {},
+        "variants": [name if whole[name] is None else whole],
+    }
     return {
         generator.name: run(definition, store=store, progress=progress, generator=generator.model_dump(), **changes)
         for generator in definition.ablation.generators
@@ -227,6 +232,7 @@ def _provenance(work: Preparation, states: Collection[State]) -> dict[str, Any]:
         **corpus,
         "key": work.key,
         "models": models,
+        "learned": work.lessons,
         "snapshots": {name: _facts(snapshot) for name, snapshot in work.snapshots.items()},
         "started": work.started.isoformat(timespec="seconds"),
         "finished": finished.isoformat(timespec="seconds"),

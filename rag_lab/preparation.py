@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,6 +48,7 @@ from rag_lab.retrieval import late
 from rag_lab.retrieval.encoders import load_encoder
 from rag_lab.retrieval.late import LateEncoder
 from rag_lab.store import Store, digest
+from rag_lab.training import learned, training_part, training_splits
 from rag_lab.variants import Variant, is_bound, place
 from rag_lab.variants.execute import Memory, run_variant
 from rag_lab.variants.query_vectors import query_token_vectors, query_vectors
@@ -65,8 +66,9 @@ OPEN_PRINCIPAL = Principal("default", (), "reader")
 class Preparation:
     """What one run derives from its definition, each thing once and only when it is needed.
 
-    `warnings` collects what a reader of the results should know; `calibration` is set when a threshold was chosen;
-    `embedded` says for each snapshot that was published with vectors how many of its chunks had one already.
+    `warnings` collects what a reader of the results should know; `calibration` is set when a threshold was chosen, and
+    `lessons` when stages have learned; `embedded` says for each snapshot that was published with vectors how many of
+    its chunks had one already.
     """
 
     definition: Experiment
@@ -78,6 +80,7 @@ class Preparation:
         self.warnings: list[str] = []
         self.embedded: list[CacheUse] = []
         self.calibration: dict[str, Any] | None = None
+        self.lessons: list[dict[str, Any]] = []
         self.label = ""
         self.held = self._hold()
         self.settings = self._settings()
@@ -144,15 +147,8 @@ class Preparation:
     @cached_property
     def dataset(self) -> datasets.Dataset:
         """Documents, questions and judgments."""
-        definition = self.definition
-        found = datasets.load(
-            definition.dataset,
-            definition.split,
-            definition.limit,
-            definition.seed,
-            calibration=definition.generator.calibration if self.calibrates else 0,
-            **definition.dataset_options.model_dump(),
-        )
+        calibration = self.definition.generator.calibration if self.calibrates else 0
+        found = self._load(self.definition.split, self.definition.limit, calibration)
         if not found.questions:
             raise RagLabError(f"dataset {found.name}: split '{found.split}' has no questions")
         check_answers(found.questions)
@@ -170,6 +166,32 @@ class Preparation:
                 "abstains here is not held out; the retrieval figures are"
             )
         return found
+
+    def _load(self, split: str, limit: int | None = None, calibration: int = 0) -> datasets.Dataset:
+        """A split of the dataset."""
+        definition, options = self.definition, self.definition.dataset_options.model_dump()
+        return datasets.load(definition.dataset, split, limit, definition.seed, calibration=calibration, **options)
+
+    @cached_property
+    def training(self) -> dict[str, datasets.Dataset]:
+        """The splits that stages learn on. Raises RagLabError where one is not there, or is scored."""
+        splits = training_splits(self.variants)
+        return {split: training_part(self.dataset, split, place, self._load) for split, place in splits.items()}
+
+    @cached_property
+    def trained(self) -> dict[str, Variant]:
+        """The variants, whose stages have learned what they were to learn; `lessons` says what that was."""
+        made = {}
+        for name, variant in self.variants.items():
+            self.label = f"{name} learns "
+            asked = partial(self._ask, self.snapshot_of[name])
+            made[name], lessons = learned(variant, self.training, asked, self.budgets[MAIN])
+            self.lessons += lessons
+        return made
+
+    def _ask(self, snapshot: str, part: datasets.Dataset) -> Batch:
+        """The questions of a part of the dataset on a snapshot."""
+        return self.batch(part.questions, self.uncalibrated, snapshot)
 
     @cached_property
     def encoders(self) -> dict[str, Encoder]:
@@ -255,6 +277,7 @@ class Preparation:
         return digest(
             self.definition.model_dump(mode="json"),
             self.dataset.fingerprint,
+            {split: part.fingerprint for split, part in self.training.items()},
             self.held.snapshot.id if self.held else "",
             {name: variant.to_yaml() for name, variant in self.variants.items()},
             {name: self.encoders[name].version for name in using},
@@ -376,7 +399,7 @@ class Preparation:
     def _threshold(self, reader: Generator) -> float | None:
         """Choose the threshold on the contexts that the competing variants give the calibration questions."""
         questions = [q for q in self.dataset.calibration if q.answers or q.answerable is False]
-        reading = [v for name, v in self.variants.items() if v.reads and not is_bound(name, self.baseline)]
+        reading = [v for name, v in self.trained.items() if v.reads and not is_bound(name, self.baseline)]
         if not questions or not reading:
             self.warnings.append("abstention is not calibrated: no calibration questions with known answers")
             return None

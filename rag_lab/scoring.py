@@ -342,8 +342,8 @@ def _collection(state: State) -> Collection:
 
 
 def _pool(state: State) -> Ranking:
-    """All candidates of all channels, as one ranking without meaning in its order."""
-    rankings = list(state.channels.values())
+    """All candidates of all channels, and what a stage brought along, as one ranking without meaning in its order."""
+    rankings = [*state.channels.values(), *filter(None, [state.fused])]
     query = np.concatenate([ranking.query for ranking in rankings])
     chunk = np.concatenate([ranking.chunk for ranking in rankings])
     return Ranking.from_scores("candidates", state.batch.size, query, chunk, np.zeros(len(query)))

@@ -34,7 +34,9 @@ def training_part(scored: Dataset, split: str, place: str, load: Callable[[str],
     try:
         found = load(split)
     except RagLabError as error:
-        raise RagLabError(f"{place}: cannot learn on split '{split}': {error}") from error
+        raise RagLabError(
+            f"{place}: cannot learn on split '{split}': {error}; name a split of training questions, or give the values"
+        ) from error
     if not found.questions:
         raise RagLabError(f"{place}: split '{split}' of {found.name} has no questions to learn on")
     known = {question.query_id for question in scored.questions} | {_plain(question) for question in scored.questions}

@@ -249,11 +249,11 @@ def test_an_interrupted_run_goes_on(folder: Path, tmp_path: Path, monkeypatch: p
     store, calls = Store(tmp_path), []
     whole = answer._generate
 
-    def interrupted(batch, contexts, output_tokens, affordable, members):
+    def interrupted(batch, contexts, output_tokens, affordable, members, decided):
         calls.append(list(members))
         if len(calls) == 6:
             raise KeyboardInterrupt
-        return whole(batch, contexts, output_tokens, affordable, members)
+        return whole(batch, contexts, output_tokens, affordable, members, decided)
 
     monkeypatch.setattr(answer, "SLICE", 4)
     monkeypatch.setattr(answer, "_generate", interrupted)

@@ -14,6 +14,7 @@ from rag_lab import records
 from rag_lab.context import assemble
 from rag_lab.contracts import Abstention, BoolArray, Completion, Context, Failure, IntArray, Reason, batches
 from rag_lab.variants.assembling import OPEN_CONTEXT, Assembling
+from rag_lab.variants.expand import BROUGHT
 from rag_lab.variants.long_context import with_whole_documents
 from rag_lab.variants.stage import LARGEST, Batch, Output, Plan, Stage, State, Step, register
 
@@ -42,6 +43,7 @@ class Assemble(Assembling):
         batch, ranking = state.batch, state.ranking
         assert ranking is not None
         started = time.perf_counter()
+        bringer = ranking.ranks.get(BROUGHT)
         assembly = assemble(
             batch.requests,
             ranking,
@@ -52,6 +54,8 @@ class Assemble(Assembling):
             passages=self.passages,
             order=self.order,
             empty_scope=[batch.scopes.scopes[of].empty for of in batch.scopes.of],
+            brought=None if bringer is None else bringer > 0,
+            texts=None if bringer is None or batch.texts is None else batch.texts(),
         )
         ms = np.full(batch.size, (time.perf_counter() - started) * 1000 / max(1, batch.size))
         looked_at = [

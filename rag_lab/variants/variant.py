@@ -12,14 +12,14 @@ from typing import Any
 from pydantic import ValidationError
 
 from rag_lab.contracts import RagLabError
-from rag_lab.variants import answer, fuse, long_context, place_gold, rerank, retrieve, route
+from rag_lab.variants import answer, diversify, expand, fuse, long_context, place_gold, rerank, retrieve, route
 from rag_lab.variants.stage import STAGES, Stage, Step
 
 BASELINES = ("no_retrieval", "gold_context")
 PLACES = ("gold_first", "gold_middle", "gold_last")
 """The same passages, the gold ones at another place of the context; they are compared with one another alone."""
 NAME = re.compile(r"\w[\w .+-]{0,63}")
-STAGE_MODULES = (route, retrieve, fuse, rerank, long_context, place_gold, answer)
+STAGE_MODULES = (route, retrieve, fuse, rerank, diversify, expand, long_context, place_gold, answer)
 
 
 def is_bound(name: str, baseline: str = "") -> bool:
@@ -121,7 +121,8 @@ def _load_stage(variant: str, number: int, entry: Any) -> Stage:
         return STAGES[name].model_validate(settings or {})
     except ValidationError as error:
         first = error.errors()[0]
-        field = ".".join([place, name, *(str(part) for part in first["loc"])])
+        parts = [part for part in map(str, first["loc"]) if "[" not in part]  # no "dict[str,float]" of a union
+        field = ".".join([place, name, *parts])
         raise RagLabError(f"{field}: {first['msg']}") from error
 
 
