@@ -113,7 +113,7 @@ class Scorer:
         scores = metrics.evaluate(names, observation)
         scores = {name: _told_of_unsearched(one, state.skipped) for name, one in scores.items()}
         if state.exact_neighbours is not None:
-            near = neighbour_recall(state.channels["dense"], state.exact_neighbours, NEIGHBOURS)
+            near = neighbour_recall(state.channels[state.exact_neighbours.channel], state.exact_neighbours, NEIGHBOURS)
             scores[near.metric] = near
         lost, notes = self._funnel(state, observation, scores)
         over = np.zeros(len(self.questions), dtype=bool)

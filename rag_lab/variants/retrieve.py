@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
-from rag_lab.contracts import FloatArray, Queries, Ranking
+from rag_lab.contracts import BoolArray, FloatArray, IntArray, Queries, Ranking
 from rag_lab.corpus.chunk_table import ChunkTable
-from rag_lab.corpus.rights import Scope
+from rag_lab.corpus.rights import Scope, Scopes
 from rag_lab.retrieval.dense import DenseIndex
 from rag_lab.retrieval.encoders import Embeddings
 from rag_lab.retrieval.fusion import fuse_queries
@@ -22,6 +22,9 @@ from rag_lab.variants.query_encoding import encoded
 from rag_lab.variants.stage import LARGEST, Batch, Output, Plan, Stage, State, Step, register
 
 NEIGHBOURS = 10
+
+Search = Callable[[IntArray, int, BoolArray | None], Ranking]
+"""The best rows for some queries, by their positions, to a depth, out of those permitted ``[n]`` (None: all)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,6 +81,64 @@ class Channel(Stage):
         state.keys[self.name] = state.keys["ranking"] = key
 
 
+class VectorChannel(Channel):
+    """A channel of which the index may be approximate: beside it goes what exact search ranks first.
+
+    checked: for so many questions at most, evenly spread over the batch.
+    """
+
+    checked: ClassVar[int] = LARGEST
+
+    @abstractmethod
+    def nearest(self, batch: Batch, queries: Queries, depth: npt.NDArray[np.int64]) -> Ranking | None:
+        """What exact search finds for each query, None where the index itself is exact."""
+
+    def compute(self, state: State, plan: Plan, key: str) -> Output:
+        """The search, and beside an approximate index what exact search ranks first for the user's own words.
+
+        A question that is not searched for has no neighbours to find.
+        """
+        output = super().compute(state, plan, key)
+        searched = np.flatnonzero(state.queries.for_channel(self.name).counts)
+        some = np.linspace(0, len(searched) - 1, min(len(searched), self.checked)).astype(np.intp)
+        own = Queries.of_requests(state.batch.requests)
+        own = own.where(np.isin(own.of, searched[some]))
+        near = self.nearest(state.batch, own, np.full(len(own.of), NEIGHBOURS)) if len(own.of) else None
+        if near is None:
+            return output
+        facts: dict[str, npt.NDArray[Any]] = {
+            "exact_query": own.of[near.query],
+            "exact_chunk": near.chunk,
+            "exact_score": near.score,
+        }
+        return replace(output, facts={**output.facts, **facts})
+
+    def apply(self, state: State, plan: Plan, output: Output, key: str) -> None:
+        """Book the candidates, and keep the exact neighbours where the index is approximate."""
+        super().apply(state, plan, output, key)
+        if "exact_query" in output.facts:
+            query, chunk, score = (output.facts[f"exact_{name}"] for name in ("query", "chunk", "score"))
+            state.exact_neighbours = Ranking.from_scores(self.name, state.batch.size, query, chunk, score)
+
+
+def search_by_scope(
+    channel: str, scopes: Scopes, depth: npt.NDArray[np.int64], search: Search
+) -> tuple[Ranking, FloatArray]:
+    """The `depth` ``[m]`` best permitted rows for each query, and its share of the time in ms, ``[m]``."""
+    size = len(depth)
+    ms = np.zeros(size)
+    nothing = Ranking.from_scores(channel, size, [], [], [])
+    parts = [(nothing.query, nothing.chunk, nothing.score)]
+    for number, scope in enumerate(scopes.scopes):
+        members = scopes.members(number)
+        started = time.perf_counter()
+        found = search(members, int(depth[members].max(initial=0)), None if scope.whole else scope.rows)
+        ms[members] = (time.perf_counter() - started) * 1000 / max(1, len(members))
+        parts.append((members[found.query], found.chunk, found.score))
+    query, row, score = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+    return scopes.check(Ranking.from_scores(channel, size, query, row, score).top(depth)), ms
+
+
 @register
 class Bm25(Channel):
     """BM25 on Lucene (Robertson and Zaragoza 2009, with Lucene's variant of the IDF)."""
@@ -128,7 +189,7 @@ def _documents(scopes: Sequence[Scope], table: ChunkTable) -> list[tuple[list[st
 
 
 @register
-class Dense(Channel):
+class Dense(VectorChannel):
     """Inner product of unit vectors on FAISS. `index` is a FAISS factory string; Flat is exact."""
 
     name: ClassVar[str] = "dense"
@@ -148,52 +209,22 @@ class Dense(Channel):
         ranking, ms = self._search(batch, batch.snapshot.dense(self.index), queries, depth)
         return Found(ranking, encoding_ms + ms)
 
-    def compute(self, state: State, plan: Plan, key: str) -> Output:
-        """The search, and beside an approximate index what exact search ranks first for the user's own words.
-
-        A question that is not searched for has no neighbours to find.
-        """
-        output = super().compute(state, plan, key)
-        index = state.batch.snapshot.dense(self.index)
-        searched = state.queries.for_channel(self.name).counts > 0
-        if index.exact or not searched.any():
-            return output
-        own = Queries.of_requests(state.batch.requests).where(searched)
-        near = self._search(state.batch, index.exactly(), own, np.full(len(own.of), NEIGHBOURS))[0]
-        facts: dict[str, npt.NDArray[Any]] = {
-            "exact_query": own.of[near.query],
-            "exact_chunk": near.chunk,
-            "exact_score": near.score,
-        }
-        return replace(output, facts={**output.facts, **facts})
+    def nearest(self, batch: Batch, queries: Queries, depth: npt.NDArray[np.int64]) -> Ranking | None:
+        """What the Flat index finds."""
+        index = batch.snapshot.dense(self.index)
+        return None if index.exact else self._search(batch, index.exactly(), queries, depth)[0]
 
     def _search(
         self, batch: Batch, index: DenseIndex, queries: Queries, depth: npt.NDArray[np.int64]
     ) -> tuple[Ranking, npt.NDArray[np.float64]]:
         """The best rows for each query, and its share of the time in ms."""
-        vectors, scopes = encoded(batch, queries).vectors, batch.scopes.of_queries(queries.of)
-        size = len(depth)
-        ms = np.zeros(size)
-        nothing = Ranking.from_scores(self.name, size, [], [], [])
-        parts = [(nothing.query, nothing.chunk, nothing.score)]
-        for number, scope in enumerate(scopes.scopes):
-            members = scopes.members(number)
-            started = time.perf_counter()
-            mine = Embeddings(vectors.vectors[members], vectors.encoder, vectors.version)
-            allowed = None if scope.whole else scope.rows
-            found = index.search(mine, int(depth[members].max(initial=0)), allowed).ranking
-            ms[members] = (time.perf_counter() - started) * 1000 / max(1, len(members))
-            parts.append((members[found.query], found.chunk, found.score))
-        query, row, score = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
-        ranking = Ranking.from_scores(self.name, size, query, row, score)
-        return scopes.check(ranking.top(depth)), ms
+        vectors = encoded(batch, queries).vectors
 
-    def apply(self, state: State, plan: Plan, output: Output, key: str) -> None:
-        """Book the candidates, and keep the exact neighbours where the index is approximate."""
-        super().apply(state, plan, output, key)
-        if "exact_query" in output.facts:
-            query, chunk, score = (output.facts[f"exact_{name}"] for name in ("query", "chunk", "score"))
-            state.exact_neighbours = Ranking.from_scores(self.name, state.batch.size, query, chunk, score)
+        def search(members: IntArray, most: int, allowed: BoolArray | None) -> Ranking:
+            mine = Embeddings(vectors.vectors[members], vectors.encoder, vectors.version)
+            return index.search(mine, most, allowed).ranking
+
+        return search_by_scope(self.name, batch.scopes.of_queries(queries.of), depth, search)
 
 
 @register

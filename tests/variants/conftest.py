@@ -20,7 +20,7 @@ from rag_lab.corpus.snapshot import Snapshot
 from rag_lab.generation.extractive import ExtractiveReader
 from rag_lab.retrieval.encoders import embed_queries
 from rag_lab.store import Store
-from rag_lab.variants.query_vectors import QueryVectors
+from rag_lab.variants.query_vectors import QueryTokenVectors, QueryVectors
 from rag_lab.variants.stage import Batch
 
 WORDS = ["pump", "valve", "sensor", "lamp", "wheel", "axle", "brake", "cable"]
@@ -57,6 +57,7 @@ class House:
     documents: list[Document]
     snapshot: Snapshot
     encoder: Any
+    late_encoder: Any
 
     def batch(
         self,
@@ -79,11 +80,15 @@ class House:
             encoder=lambda: self.encoder,
             query_vectors=lambda texts: QueryVectors(embed_queries(self.encoder, texts), np.full(len(texts), 0.25)),
             progress=lambda stage, done, total: None,
+            late_encoder=lambda: self.late_encoder,
+            token_vectors=lambda texts: QueryTokenVectors(
+                self.late_encoder.encode_queries(texts), np.full(len(texts), 0.5)
+            ),
         )
 
 
 @pytest.fixture(scope="session")
-def house(tmp_path_factory: pytest.TempPathFactory, hash_encoder: Any) -> House:
+def house(tmp_path_factory: pytest.TempPathFactory, hash_encoder: Any, hash_late_encoder: Any) -> House:
     documents = make_documents()
     snapshot = publish(
         Store(tmp_path_factory.mktemp("house")),
@@ -92,9 +97,11 @@ def house(tmp_path_factory: pytest.TempPathFactory, hash_encoder: Any) -> House:
         analyzer="en",
         encoder=hash_encoder,
         factories=["Flat", "HNSW8"],
+        late=hash_late_encoder,
+        late_indexes=["auto", "exact", "plaid"],
         corpus="house",
     )
-    return House(documents, snapshot, hash_encoder)
+    return House(documents, snapshot, hash_encoder, hash_late_encoder)
 
 
 @pytest.fixture

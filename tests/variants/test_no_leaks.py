@@ -2,8 +2,9 @@
 
 Corpora, readers and questions are drawn at random, and which chunk is permitted to whom is decided a second time, by
 plain loops over the structure from which the documents were written. Every document, heading and paragraph holds a
-word of its own, a canary. BM25 is the one place where what is forbidden may be felt: its scores rest on the statistics
-of the whole collection, so a permitted chunk's score is compared with the one that it has in an unfiltered search.
+word of its own, a canary. There are two places where what is forbidden may be felt: the scores of BM25 and the weights
+of a query's tokens in late interaction rest on the statistics of the whole collection, so a permitted chunk's score is
+compared with the one that it has in an unfiltered search.
 
 Each of 12,800 questions with a caller, time and filter of its own is put to all variants of the catalogue and three
 more, and 88,000 others to the searches alone: 100,800 different requests.
@@ -14,6 +15,7 @@ from __future__ import annotations
 import random
 import re
 import zipfile
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -43,13 +45,14 @@ from rag_lab.corpus.deny import DenyList
 from rag_lab.corpus.policies import Policy, PolicyBook
 from rag_lab.corpus.publishing import publish
 from rag_lab.corpus.segment import document_digest
+from rag_lab.corpus.snapshot import Snapshot
 from rag_lab.generation.extractive import ExtractiveReader
 from rag_lab.retrieval.encoders import embed_queries
 from rag_lab.store import Store
 from rag_lab.variants import Variant, catalogue, load_variant
 from rag_lab.variants.execute import Memory, run_variant
 from rag_lab.variants.handing_out import candidates
-from rag_lab.variants.query_vectors import QueryVectors
+from rag_lab.variants.query_vectors import QueryTokenVectors, QueryVectors
 from rag_lab.variants.stage import Batch, State, trace
 
 CORPORA, REQUESTS = 32, 400
@@ -60,9 +63,14 @@ VARIANTS = {name: load_variant(name) for name in catalogue()} | {
     "hnsw": load_variant("hnsw", [{"dense": {"index": "HNSW8"}}, "assemble", "generate"]),
     "ivf": load_variant("ivf", [{"dense": {"index": "IVF4,Flat"}}, "assemble", "generate"]),
     "near": load_variant("near", ["bm25", {"dense": {"index": "HNSW8"}}, "rrf", {"assemble": {"order": "source"}}]),
+    "plaid": load_variant(
+        "plaid", [{"colbert": {"index": "plaid", "cells": 2, "compared": 3}}, "assemble", "generate"]
+    ),
 }
 
-SEARCHING = {name: load_variant(name, [name]) for name in ("bm25", "dense")}
+SEARCHING = {name: load_variant(name, [name]) for name in ("bm25", "dense", "colbert")} | {
+    "plaid": load_variant("plaid", [{"colbert": {"index": "plaid", "cells": 2, "compared": 3}}])
+}
 
 
 def day(number: int) -> datetime:
@@ -280,7 +288,9 @@ class Trial:
     depth: int
 
 
-def run_trial(seed: int, folder: Path, encoder: Any, count: int, variants: Mapping[str, Variant] = VARIANTS) -> Trial:
+def run_trial(
+    seed: int, folder: Path, encoder: Any, late: Any, count: int, variants: Mapping[str, Variant] = VARIANTS
+) -> Trial:
     draw = random.Random(seed)
     store = Store(folder)
     corpus = {w.document.document_id: w for w in (write(draw, number) for number in range(draw.randint(1, 16)))}
@@ -291,6 +301,8 @@ def run_trial(seed: int, folder: Path, encoder: Any, count: int, variants: Mappi
         "analyzer": "en",
         "encoder": encoder,
         "factories": ["Flat", "HNSW8", "IVF4,Flat"],
+        "late": late,
+        "late_indexes": ["auto", "exact", "plaid"],
         "corpus": "trial",
     }
     base = None
@@ -338,6 +350,8 @@ def run_trial(seed: int, folder: Path, encoder: Any, count: int, variants: Mappi
         encoder=lambda: encoder,
         query_vectors=lambda texts: QueryVectors(embed_queries(encoder, texts), np.zeros(len(texts))),
         progress=lambda stage, done, total: None,
+        late_encoder=lambda: late,
+        token_vectors=lambda texts: QueryTokenVectors(late.encode_queries(texts), np.zeros(len(texts))),
         texts=lambda: {document.document_id: document.text for document in documents},
     )
     depth, memory = draw.choice([3, 10, 1000]), Memory()
@@ -395,6 +409,22 @@ def of(state: State, channel: str, number: int) -> list[tuple[int, float]]:
     return list(zip(ranking.chunk[mine].tolist(), ranking.score[mine].tolist(), strict=True))
 
 
+def maxsim(late: Any, snapshot: Snapshot, queries: Sequence[str]) -> Any:
+    """The score of every row for every query, ``[queries, rows]``, by loops over both; NaN for a row without a word."""
+    table = snapshot.chunks
+    texts = [late.encode_passages([table.indexed_text(row)]) for row in range(len(table))]
+    frequency = Counter(token for text in texts for token in set(text.tokens.tolist()))
+    scores = np.full((len(queries), len(texts)), np.nan)
+    for number, query in enumerate(queries):
+        asked = late.encode_queries([query])
+        df = np.array([frequency[token] for token in asked.tokens.tolist()])
+        weights = np.log1p((len(texts) - df + 0.5) / (df + 0.5))
+        for row, text in enumerate(texts):
+            if len(text.tokens):
+                scores[number, row] = weights @ (asked.vectors @ text.vectors.T.astype(float)).max(axis=1)
+    return scores.round(6)
+
+
 def check_the_permitted_rank_as_if_alone(trial: Trial) -> None:
     batch, depth = trial.batch, trial.depth
     snapshot, queries = batch.snapshot, [request.query for request in batch.requests]
@@ -405,11 +435,17 @@ def check_the_permitted_rank_as_if_alone(trial: Trial) -> None:
     everything = snapshot.bm25.search(queries, len(snapshot.chunks), None)
     matches = np.full(trial.allowed.shape, np.nan)
     matches[everything.query, everything.row] = everything.score
+    late = maxsim(batch.late_encoder(), snapshot, queries)
     for number, mine in enumerate(trial.allowed):
         dense = ranked(products[number].round(6), mine, depth)
         lexical = ranked(matches[number], mine & ~np.isnan(matches[number]), depth)
         assert of(trial.states["dense"], "dense", number) == dense
         assert of(trial.states["bm25"], "bm25", number) == lexical
+        tokens = ranked(late[number], mine & ~np.isnan(late[number]), depth)
+        assert of(trial.states["colbert"], "colbert", number) == tokens
+        near = of(trial.states["plaid"], "colbert", number)
+        assert len(near) == len(tokens)
+        assert near == ranked(late[number], np.isin(np.arange(len(mine)), [row for row, _ in near]), depth)
         for name in ("hnsw", "ivf"):
             found = of(trial.states[name], "dense", number)
             assert len(found) == len(dense)
@@ -417,6 +453,7 @@ def check_the_permitted_rank_as_if_alone(trial: Trial) -> None:
                 assert found == dense
         spent = {name: state.ledger.spent["candidates"][number] for name, state in trial.states.items()}
         assert spent["dense"] == spent["hnsw"] == spent["ivf"] == min(depth, mine.sum())
+        assert spent["colbert"] == spent["plaid"] == len(tokens)
         assert spent["bm25"] == len(lexical)
         assert spent["gold_context"] == min(depth, mine.sum())
         assert spent["no_retrieval"] == 0
@@ -433,8 +470,10 @@ def check_the_permitted_rank_as_if_alone(trial: Trial) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(CORPORA))
-def test_no_stage_of_any_variant_lets_anything_forbidden_out(seed: int, tmp_path: Path, hash_encoder: Any) -> None:
-    trial = run_trial(seed, tmp_path, hash_encoder, REQUESTS)
+def test_no_stage_of_any_variant_lets_anything_forbidden_out(
+    seed: int, tmp_path: Path, hash_encoder: Any, hash_late_encoder: Any
+) -> None:
+    trial = run_trial(seed, tmp_path, hash_encoder, hash_late_encoder, REQUESTS)
     check_nothing_forbidden_leaves(trial)
     check_the_disk(trial)
     check_the_permitted_rank_as_if_alone(trial)
@@ -443,13 +482,17 @@ def test_no_stage_of_any_variant_lets_anything_forbidden_out(seed: int, tmp_path
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(CORPORA, CORPORA + SEARCHED_CORPORA))
 def test_no_search_finds_anything_forbidden_or_misses_what_is_permitted(
-    seed: int, tmp_path: Path, hash_encoder: Any
+    seed: int, tmp_path: Path, hash_encoder: Any, hash_late_encoder: Any
 ) -> None:
-    trial = run_trial(seed, tmp_path, hash_encoder, SEARCHES, SEARCHING)
+    trial = run_trial(seed, tmp_path, hash_encoder, hash_late_encoder, SEARCHES, SEARCHING)
     for state in trial.states.values():
         assert trial.allowed[state.ranking.query, state.ranking.chunk].all()
     permitted_rows = trial.allowed.sum(axis=1)
-    assert trial.states["dense"].ledger.spent["candidates"].tolist() == np.minimum(permitted_rows, trial.depth).tolist()
+    worded = np.isfinite(maxsim(trial.batch.late_encoder(), trial.batch.snapshot, ["pump"])[0])
+    worded_rows = trial.allowed[:, worded].sum(axis=1)
+    for name, rows in (("dense", permitted_rows), ("colbert", worded_rows), ("plaid", worded_rows)):
+        spent = trial.states[name].ledger.spent["candidates"].tolist()
+        assert spent == np.minimum(rows, trial.depth).tolist()
     queries = [request.query for request in trial.batch.requests]
     everything = trial.batch.snapshot.bm25.search(queries, trial.allowed.shape[1], None)
     matching = np.zeros(trial.allowed.shape, dtype=bool)

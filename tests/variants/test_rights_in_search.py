@@ -25,6 +25,8 @@ WORDS = ["pump", "valve", "sensor", "lamp", "wheel", "axle", "brake", "cable"]
 VARIANTS = {
     "bm25": load_variant("bm25"),
     "dense": load_variant("dense"),
+    "colbert": load_variant("colbert"),
+    "plaid": load_variant("plaid", [{"colbert": {"index": "plaid", "cells": 1, "compared": 2}}, "assemble"]),
     "approximate": load_variant("approximate", [{"dense": {"index": "HNSW8"}}, "assemble", "generate"]),
     "hybrid": load_variant("hybrid"),
     "gold_context": load_variant("gold_context"),
