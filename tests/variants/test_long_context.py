@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +15,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from test_no_leaks import VARIANTS, check_nothing_forbidden_leaves, run_trial
+from word_corpus import ALL, BARE, FIVE, Words, ids, run, word_batch, words
 
-from rag_lab.budgets import Budget
 from rag_lab.context import EMPTY_SCOPE
 from rag_lab.contracts import (
     Acl,
     Document,
     Event,
-    IntArray,
-    Passage,
     Principal,
     RagLabError,
     Reason,
@@ -31,55 +30,14 @@ from rag_lab.contracts import (
 )
 from rag_lab.corpus.chunking import Blocks, Recursive, Whole
 from rag_lab.corpus.publishing import publish
-from rag_lab.corpus.snapshot import Snapshot
 from rag_lab.generation.extractive import ExtractiveReader
 from rag_lab.store import Store
 from rag_lab.variants import load_variant
-from rag_lab.variants.execute import Memory, dump_output, load_output, run_variant
-from rag_lab.variants.stage import Batch, Output, State, trace
+from rag_lab.variants.execute import dump_output, load_output
+from rag_lab.variants.stage import Batch, Output, trace
 
 LONG = load_variant("long_context")
 RANKED = load_variant("ranked", ["bm25", {"long_context": {"order": "ranking"}}, "generate"])
-
-
-class Words(ExtractiveReader):
-    """Counts white-space words: 3 of instructions, the question, and 2 of header for each passage."""
-
-    name = "words"
-
-    def __init__(self, window: int | None = None, surcharge: int = 0) -> None:
-        super().__init__()
-        self.window, self.surcharge = window, surcharge
-        self.version = f"words {window} {surcharge}"
-        self.asked: list[int] = []
-
-    def count_tokens(self, texts: Sequence[str]) -> IntArray:
-        return np.array([len(text.split()) for text in texts], dtype=np.int32)
-
-    def prompt_tokens(self, requests: Sequence[Request], contexts: Sequence[Sequence[Passage]]) -> IntArray:
-        self.asked.extend(map(len, contexts))
-        return np.array(
-            [
-                3 + len(r.query.split()) + sum(2 + len(p.text.split()) for p in c) + self.surcharge * (len(c) > 1)
-                for r, c in zip(requests, contexts, strict=True)
-            ],
-            dtype=np.int32,
-        )
-
-
-def on(batch: Batch, **fields: Any) -> Batch:
-    return replace(batch, **fields)
-
-
-def run(variant: Any, batch: Batch, **caps: Any) -> State:
-    state = run_variant(variant, batch, Budget(**caps), Memory())
-    assert not state.failures, state.failures
-    return state
-
-
-def ids(state: State, question: int = 0) -> list[str]:
-    assert state.contexts is not None
-    return [passage.document_id for passage in state.contexts[question].passages]
 
 
 def readable(house: Any, request: Request) -> list[str]:
@@ -87,30 +45,9 @@ def readable(house: Any, request: Request) -> list[str]:
     return [house.snapshot.chunks.document_id[row] for row in rows]
 
 
-def open_corpus(at: Path, texts: dict[str, str], chunker: Any = None, encoder: Any = None, **more: Any) -> Snapshot:
-    documents = [Document(name, text, acl=Acl(public=True), language="en") for name, text in texts.items()]
-    return publish(Store(at), documents, chunker or Whole(), analyzer="en", token_encoder=encoder, **more)
-
-
 @pytest.fixture
-def make(tmp_path: Path, house: Any) -> Callable[..., Batch]:
-    """A batch on an open corpus of these texts, counted by words."""
-
-    def made(texts: dict[str, str], queries: Sequence[str] = ("one two",), **fields: Any) -> Batch:
-        snapshot = open_corpus(tmp_path / "corpus", texts, fields.pop("chunker", None), fields.pop("encoder", None))
-        requests = [
-            Request(f"r{i}", query, Principal("default"), "default", datetime(2026, 6, 1, tzinfo=UTC), language="en")
-            for i, query in enumerate(queries)
-        ]
-        given: dict[str, Any] = {"generator": Words(), "texts": lambda: texts} | fields
-        house_batch = house.batch(requests, Store(tmp_path / "store"))
-        return on(house_batch, snapshot=snapshot, scopes=snapshot.scopes(requests), **given)
-
-    return made
-
-
-def words(prefix: str, n: int) -> str:
-    return " ".join(f"{prefix}{i}" for i in range(n))
+def make(house: Any, tmp_path: Path) -> Callable[..., Batch]:
+    return partial(word_batch, house, tmp_path)
 
 
 # --- all of it -------------------------------------------------------------------------------------------------------
@@ -135,7 +72,7 @@ def test_the_whole_authorised_corpus_in_source_order(house, ask, store) -> None:
 
 def test_questions_of_one_readership_share_their_passages_and_documents_are_counted_once(house, ask, store) -> None:
     generator = Words()
-    batch = on(house.batch([ask(f"pump {i}", i) for i in range(20)], store), generator=generator)
+    batch = replace(house.batch([ask(f"pump {i}", i) for i in range(20)], store), generator=generator)
     state = run(LONG, batch)
     n = len(ids(state))
     assert all(context.passages is state.contexts[0].passages for context in state.contexts)
@@ -154,16 +91,13 @@ def test_the_time_of_counting_is_charged_to_all_who_need_it(house, ask, store) -
             time.sleep(0.05 * (max(map(len, contexts), default=0) > 1))
             return super().prompt_tokens(requests, contexts)
 
-    batch = on(house.batch([ask("pump", 0), ask("valve", 1)], store), generator=Slow())
+    batch = replace(house.batch([ask("pump", 0), ask("valve", 1)], store), generator=Slow())
     first, second = (run(LONG, batch, context_tokens=cap).ran[0] for cap in (50, 40))
     assert not second.cached
     assert min(first.ms.sum(), second.ms.sum()) >= 50
 
 
 # --- as much as fits -------------------------------------------------------------------------------------------------
-
-FIVE = {name: words(name, n) for name, n in (("a", 10), ("b", 20), ("c", 5), ("d", 8), ("e", 30))}
-BARE, ALL = 5, 5 + 73 + 10
 
 
 @pytest.mark.parametrize(
@@ -208,11 +142,11 @@ def test_the_answers_room_is_kept_in_the_window(make, window: int, room: int, ex
     if room:
         assert "".join(ids(run(variant, batch))) == expected
     else:
-        assert "".join(ids(run(variant, on(batch, generates=False)))) == expected
+        assert "".join(ids(run(variant, replace(batch, generates=False)))) == expected
 
 
 def test_without_answers_the_prompt_is_still_booked_and_one_that_cannot_be_sent_is_not(make) -> None:
-    batch = on(make(FIVE), generates=False)
+    batch = replace(make(FIVE), generates=False)
     assert run(LONG, batch, context_tokens=40).ledger.spent["context_tokens"].tolist() == [39]
     assert run(LONG, batch, context_tokens=4).ledger.spent["context_tokens"].tolist() == [0]
 
@@ -257,7 +191,7 @@ def test_contexts_are_those_of_a_plain_loop(house, ask, store, caps: list[int], 
     principal = Principal("t", ((), ("hr",), ("ops",), ("hr", "ops"))[group])
     requests = [ask("pump valve"[: 4 + i], i, principal=principal) for i in range(3)]
     generator = Words()
-    batch = on(house.batch(requests, store), generator=generator)
+    batch = replace(house.batch(requests, store), generator=generator)
     texts = {document.document_id: document.text for document in house.documents}
     names = house.snapshot.chunks.document_id
     for cap in caps:
@@ -275,14 +209,14 @@ def test_contexts_are_those_of_a_plain_loop(house, ask, store, caps: list[int], 
 # --- in the order of a ranking ---------------------------------------------------------------------------------------
 
 
-def test_documents_by_their_best_chunk_then_the_rest(make, hash_encoder) -> None:
+def test_documents_by_their_best_chunk_then_the_rest(make) -> None:
     texts = {
         "a": "alpha one. " + words("x", 12),
         "b": words("y", 12) + "\n\n" + "zebra zebra zebra.",
         "c": "zebra once. " + words("z", 12),
         "d": words("w", 4),
     }
-    batch = make(texts, queries=["zebra"], chunker=Recursive(size=12), encoder=hash_encoder)
+    batch = make(texts, queries=["zebra"], chunker=Recursive(size=12))
     rows = run(RANKED, batch).ranking.of(0)
     best = list(dict.fromkeys(batch.snapshot.chunks.document_id[row] for row in rows))
     assert best == ["b", "c"]
@@ -313,9 +247,11 @@ READING = {name: VARIANTS[name] for name in ("long_context", "router")} | {"rank
 
 
 @pytest.mark.parametrize("seed", range(1000, 1008))
-def test_contexts_hold_exactly_what_is_permitted(seed: int, tmp_path: Path, hash_encoder: Any) -> None:
+def test_contexts_hold_exactly_what_is_permitted(
+    seed: int, tmp_path: Path, hash_encoder: Any, hash_late_encoder: Any
+) -> None:
     """Sections with rights of their own, all chunkers: every permitted character, and no other but white space."""
-    trial = run_trial(seed, tmp_path, hash_encoder, 60, READING)
+    trial = run_trial(seed, tmp_path, hash_encoder, hash_late_encoder, 60, READING)
     check_nothing_forbidden_leaves(trial)
     table, texts = trial.batch.snapshot.chunks, trial.batch.texts()
     for state in trial.states.values():
@@ -363,7 +299,7 @@ def test_a_document_is_one_passage_unless_something_forbidden_or_of_other_validi
     ]
     snapshot = publish(Store(tmp_path), documents, Blocks(size=8), token_encoder=hash_encoder)
     requests = [ask("part"), ask("part", 1, principal=Principal("t", ("board",)))]
-    batch = on(
+    batch = replace(
         house.batch(requests, store),
         snapshot=snapshot,
         scopes=snapshot.scopes(requests),
@@ -373,7 +309,7 @@ def test_a_document_is_one_passage_unless_something_forbidden_or_of_other_validi
     timed = [("timed", part) for part in parts]
     assert outsider == [("open", text), ("secret", parts[0]), ("secret", parts[2]), *timed]
     assert board == [("open", text), ("secret", text), *timed]
-    apart = run(LONG, on(batch, texts=None))
+    apart = run(LONG, replace(batch, texts=None))
     assert [p.text for p in apart.contexts[0].passages if p.document_id == "open"] == parts
 
 
@@ -410,7 +346,9 @@ def test_chinese_documents_are_counted_by_character_and_headed_in_the_questions_
     ]
     snapshot = publish(Store(tmp_path / "zh"), documents, Whole())
     requests = [ask("津贴是多少？", language=""), ask("What is the allowance?", 1, language="")]
-    batch = on(house.batch(requests, Store(tmp_path / "store")), snapshot=snapshot, scopes=snapshot.scopes(requests))
+    batch = replace(
+        house.batch(requests, Store(tmp_path / "store")), snapshot=snapshot, scopes=snapshot.scopes(requests)
+    )
     state = run(LONG, batch)
     assert ids(state, 0) == ["一", "二"]
     counted = ExtractiveReader().prompt_tokens(requests, [context.passages for context in state.contexts])
@@ -462,5 +400,5 @@ def test_contexts_with_passages_in_another_order_survive_the_disk(house, ask, st
 def test_without_and_with_the_texts_are_two_entries(make) -> None:
     batch = make(FIVE)
     run(LONG, batch)
-    assert not run(LONG, on(batch, texts=None)).ran[0].cached
+    assert not run(LONG, replace(batch, texts=None)).ran[0].cached
     assert run(LONG, batch).ran[0].cached
