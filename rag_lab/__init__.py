@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rag_lab.ann.sweep import ann_study as ann_study
     from rag_lab.budgets import Budget as Budget
     from rag_lab.comparison import compare_runs as compare_runs
     from rag_lab.contracts import Principal as Principal
@@ -35,6 +36,7 @@ __all__ = [
     "Results",
     "Store",
     "ablate",
+    "ann_study",
     "compare_runs",
     "load_dataset",
     "run",
@@ -51,6 +53,7 @@ _PLACES = {
     "Results": ("rag_lab.results", "Results"),
     "Store": ("rag_lab.store", "Store"),
     "ablate": ("rag_lab.experiment", "ablate"),
+    "ann_study": ("rag_lab.ann.sweep", "ann_study"),
     "compare_runs": ("rag_lab.comparison", "compare_runs"),
     "load_dataset": ("rag_lab.datasets", "load"),
     "run": ("rag_lab.experiment", "run"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import platform
 import shlex
 import sys
@@ -53,6 +54,14 @@ def version_of(package: str) -> str:
 def code_version() -> str:
     """Release and source digest: two runs with one code version ran the same code."""
     return f"{version_of('rag-lab') or '0'}+{code_digest()[:8]}"
+
+
+def processor(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
+    """The processor's name as Linux gives it, and how many of its cores this process may use."""
+    lines = cpuinfo.read_text(encoding="utf-8", errors="replace").splitlines() if cpuinfo.is_file() else []
+    named = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return f"{named or platform.machine()}, {cores} core{'' if cores == 1 else 's'}"
 
 
 def environment() -> dict[str, object]:

@@ -26,7 +26,7 @@ ROWS = (
     ("variants",),
     ("definition",),
     ("results", "scoring"),
-    ("preparation", "training", "experiment", "comparison", "ablation"),
+    ("preparation", "training", "experiment", "comparison", "ablation", "ann"),
     ("reports", "tracking"),
     ("session", "doctor", "terminal", "terminal_corpus", "cli", "corpus_cli", "__main__", "__init__"),
 )

@@ -184,6 +184,10 @@ class DenseIndex:
         left = int(np.count_nonzero(short))
         return _hits(found, scores, f"{self.card.built}, {left} queries exact", left)
 
+    def usual_breadth(self, depth: int) -> int:
+        """The breadth of a search for `depth` rows without a filter, 0 where every row is compared."""
+        return self._breadth(min(depth, len(self.vectors)), 1.0)
+
     def _breadth(self, depth: int, share: float) -> int:
         """How widely the FAISS index is searched by default when a share of the rows is permitted; 0 without one."""
         if self._index is None:
