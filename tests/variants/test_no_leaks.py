@@ -375,13 +375,13 @@ def check_nothing_forbidden_leaves(trial: Trial) -> None:
             assert set(CANARY.findall(repr(said))) <= visible
     for number in range(0, len(trial.visible), 97):
         for state in trial.states.values():
-            asked = set(CANARY.findall(trial.batch.requests[number].query))  # the query that found it is the caller's own
+            asked = set(CANARY.findall(trial.batch.requests[number].query))  # a candidate names the query that found it
             assert set(CANARY.findall(repr(candidates(state, number)))) <= trial.visible[number] | asked
 
 
 def check_the_disk(trial: Trial) -> None:
-    """Whatever the stages left in the store holds no canary that no request of the batch may see."""
-    seen = frozenset().union(*trial.visible)
+    """Whatever the stages left in the store holds no canary that no request of the batch may see, or asked with."""
+    seen = frozenset().union(*trial.visible, *(CANARY.findall(request.query) for request in trial.batch.requests))
     files = [path for path in trial.batch.store.path("stages", trial.batch.snapshot.id).rglob("*") if path.is_file()]
     assert len(files) > len(VARIANTS)
     for path in files:
