@@ -210,8 +210,8 @@ def _provenance(work: Preparation, states: Collection[State]) -> dict[str, Any]:
     if work.writer:
         models["writer"] = f"{work.writer.name} {work.writer.version}"
     models |= work.models
-    if any(variant.factories for variant in work.variants.values()):
-        used = [work.encoders[name] for name in work.settings if work.factories(name)]
+    used = [work.encoders[name] for name in work.settings if work.encodes(name)]
+    if used:
         models["encoder"] = ", ".join(dict.fromkeys(f"{encoder.name} {encoder.version}" for encoder in used))
     if late := dict.fromkeys(f"{encoder.name} {encoder.version}" for encoder in work.late_encoders.values()):
         models["colbert"] = ", ".join(late)

@@ -228,6 +228,10 @@ class Preparation:
         """The variants that search a snapshot."""
         return [variant for name, variant in self.variants.items() if self.snapshot_of[name] == snapshot]
 
+    def encodes(self, snapshot: str) -> bool:
+        """Whether a variant on the snapshot asks its encoder."""
+        return bool(self.factories(snapshot)) or any("encoder" in variant.needs for variant in self.searching(snapshot))
+
     def factories(self, snapshot: str) -> tuple[str, ...]:
         """The FAISS indexes that a snapshot needs."""
         return tuple(dict.fromkeys(f for variant in self.searching(snapshot) for f in variant.factories))
@@ -272,7 +276,7 @@ class Preparation:
         using = [
             name
             for name, given in self.settings.items()
-            if self.factories(name) or given.chunker.counts_tokens or self.definition.snapshots
+            if self.encodes(name) or given.chunker.counts_tokens or self.definition.snapshots
         ]
         return digest(
             self.definition.model_dump(mode="json"),

@@ -28,7 +28,11 @@ class Assembling(Stage):
 
     def plan(self, state: State) -> Plan:
         """Room for the prompt, and for the answer that has to fit beside it in the generator's window."""
-        return prompt_room(state)
+        return prompt_room(state, capped=self._decides(state))
+
+    def _decides(self, state: State) -> bool:
+        """Whether its contexts are those that the prompt is made of."""
+        return self.cuts_context or not state.cut_later
 
     def apply(self, state: State, plan: Plan, output: Output, key: str) -> None:
         """Hand on the contexts; what was left out for want of tokens is a curtailment."""
@@ -39,7 +43,7 @@ class Assembling(Stage):
         if self.direct:
             state.direct = np.ones(state.batch.size, dtype=bool)
         state.ledger.curtail(self.name, "context_tokens", output.facts["wanted"], output.facts["granted"])
-        if not state.batch.generates:
+        if not state.batch.generates and self._decides(state):
             tokens = np.array([context.prompt_tokens for context in contexts], dtype=np.int64)
             state.ledger.spend("context_tokens", np.where(tokens <= plan["context_tokens"], tokens, 0))
 
@@ -49,10 +53,12 @@ def counted_by(batch: Batch) -> list[Any]:
     return [batch.generator.name, batch.generator.version, batch.generator.window]
 
 
-def prompt_room(state: State) -> Plan:
-    """Tokens left for each prompt and each answer, ``[size]``; `OPEN_CONTEXT` where the prompt is not capped."""
+def prompt_room(state: State, capped: bool = True) -> Plan:
+    """Tokens left for each prompt and each answer, ``[size]``; `OPEN_CONTEXT` where the prompt is not capped, or not to
+    be `capped` yet."""
+    room = state.ledger.room("context_tokens") if capped else np.full(state.batch.size, np.inf)
     answer: npt.NDArray[Any] = np.minimum(state.ledger.room("output_tokens"), state.answer_tokens)
     return {
-        "context_tokens": np.minimum(state.ledger.room("context_tokens"), OPEN_CONTEXT).astype(np.int64),
+        "context_tokens": np.minimum(room, OPEN_CONTEXT).astype(np.int64),
         "output_tokens": answer.astype(np.int64),
     }

@@ -65,6 +65,7 @@ def _run(variant: Variant, batch: Batch, budget: Budget, memory: Memory, may_sto
     answer = sum(stage.output_tokens for stage in variant.stages if isinstance(stage, Generate) and batch.generates)
     asked = Queries.of_requests(batch.requests)
     state = State(batch, Ledger(budget, batch.size), channels, answer, asked, np.zeros(batch.size, dtype=bool))
+    state.cut_later = any(stage.cuts_context for stage in variant.stages)
     for stage in variant.stages:
         if stage.step is Step.GENERATE and not batch.generates:
             continue

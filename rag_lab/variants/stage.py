@@ -178,6 +178,7 @@ class State:
     reranked: what the reranker saw, where there is one.
     looked_at: how many entries of the ranking the assembly went through, ``[size]``; what ranks lower was cut.
     direct: questions whose context holds more than what was retrieved for them, if anything was, ``[size]``.
+    cut_later: whether a stage after the assembly cuts contexts to the budget.
     """
 
     batch: Batch
@@ -200,6 +201,7 @@ class State:
     events: dict[int, tuple[Event, ...]] = field(default_factory=dict)
     decided: dict[int, Abstention] = field(default_factory=dict)
     direct: BoolArray | None = None
+    cut_later: bool = False
 
     @property
     def answers(self) -> bool:
@@ -251,7 +253,8 @@ class Stage(BaseModel, ABC):
     """A stage with its settings. A subclass sets `name` (the YAML key) and `step`, and is made known by `register`.
 
     reads_ranking: whether it has nothing to work on unless a stage before it retrieves; fuses: whether it makes one
-    ranking of several channels. intervention: what an ablation changes that switches it: "stage", "query count" (how
+    ranking of several channels; cuts_context: whether it cuts contexts to the budget, so that the assembly before it
+    need not. intervention: what an ablation changes that switches it: "stage", "query count" (how
     many queries a question is searched by), "reranker".
     """
 
@@ -259,6 +262,7 @@ class Stage(BaseModel, ABC):
     name: ClassVar[str]
     step: ClassVar[Step]
     reads_ranking: ClassVar[bool] = False
+    cuts_context: ClassVar[bool] = False
     fuses: ClassVar[bool] = False
     intervention: ClassVar[str] = "stage"
 
@@ -268,7 +272,7 @@ class Stage(BaseModel, ABC):
         return False
 
     def needs(self) -> frozenset[str]:
-        """What the snapshot has to have: "lucene", "faiss:FACTORY", ..."""
+        """What the snapshot has to have: "lucene", "faiss:FACTORY", "encoder", ..."""
         return frozenset()
 
     def check(self, place: str, before: Sequence[Stage]) -> None:

@@ -12,14 +12,26 @@ from typing import Any
 from pydantic import ValidationError
 
 from rag_lab.contracts import RagLabError
-from rag_lab.variants import answer, colbert, diversify, expand, fuse, long_context, place_gold, rerank, retrieve, route
+from rag_lab.variants import (
+    answer,
+    colbert,
+    compress,
+    diversify,
+    expand,
+    fuse,
+    long_context,
+    place_gold,
+    rerank,
+    retrieve,
+    route,
+)
 from rag_lab.variants.stage import STAGES, Stage, Step
 
 BASELINES = ("no_retrieval", "gold_context")
 PLACES = ("gold_first", "gold_middle", "gold_last")
 """The same passages, the gold ones at another place of the context; they are compared with one another alone."""
 NAME = re.compile(r"\w[\w .+-]{0,63}")
-STAGE_MODULES = (route, retrieve, colbert, fuse, rerank, diversify, expand, long_context, place_gold, answer)
+STAGE_MODULES = (route, retrieve, colbert, fuse, rerank, diversify, expand, long_context, place_gold, answer, compress)
 
 
 def is_bound(name: str, baseline: str = "") -> bool:
