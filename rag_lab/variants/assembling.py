@@ -37,6 +37,12 @@ class Assembling(Stage):
     def apply(self, state: State, plan: Plan, output: Output, key: str) -> None:
         """Hand on the contexts; what was left out for want of tokens is a curtailment."""
         contexts: tuple[Context, ...] = output.payload  # type: ignore[assignment]
+        if state.from_memory is not None:
+            # A context that nobody assembled is what a generator answers from memory.
+            contexts = tuple(
+                Context(context.request_id) if memory else context
+                for context, memory in zip(contexts, state.from_memory.tolist(), strict=True)
+            )
         state.contexts = contexts
         state.looked_at = output.facts.get("looked_at")
         state.keys["contexts"] = key

@@ -113,7 +113,17 @@ def withhold(state: State, denied: frozenset[str]) -> State:
         failures=failures,
         events={i: events for i, events in state.events.items() if not touched[i]},
         decided={i: outcome for i, outcome in state.decided.items() if not touched[i]},
+        sub_answers={i: claims for i, claims in state.sub_answers.items() if not touched[i]},
+        searched={name: _texts_without(queries, touched) for name, queries in state.searched.items()},
     )
+
+
+def _texts_without(queries: Queries, touched: BoolArray) -> Queries:
+    """The queries with empty texts for these questions: a text may have been made from what they found."""
+    blank = touched[queries.of]
+    texts = tuple("" if gone else text for text, gone in zip(queries.texts, blank, strict=True))
+    averaged = tuple("" if gone else text for text, gone in zip(queries.averaged, blank, strict=bool(queries.averaged)))
+    return replace(queries, texts=texts, averaged=averaged)
 
 
 def _reranked_without(reranked: Reranked, touched: BoolArray) -> Reranked:

@@ -23,6 +23,7 @@ from rag_lab.contracts import (
     Abstention,
     BoolArray,
     CacheUse,
+    Claim,
     Completion,
     Context,
     Encoder,
@@ -174,6 +175,8 @@ class State:
     queries: what the channels search by; searched: what each one did search by.
     skipped: questions that nothing is to be retrieved for, ``[size]``.
     decided: questions that a stage before generation ended with an abstention.
+    from_memory: questions that are to be answered without evidence, ``[size]``.
+    sub_answers: what was found out on the way to an answer, by question, with its sources.
     exact_neighbours: what exact search ranks first where the variant uses an approximate index.
     reranked: what the reranker saw, where there is one.
     looked_at: how many entries of the ranking the assembly went through, ``[size]``; what ranks lower was cut.
@@ -200,6 +203,8 @@ class State:
     failures: dict[int, Failure] = field(default_factory=dict)
     events: dict[int, tuple[Event, ...]] = field(default_factory=dict)
     decided: dict[int, Abstention] = field(default_factory=dict)
+    from_memory: BoolArray | None = None
+    sub_answers: dict[int, tuple[Claim, ...]] = field(default_factory=dict)
     direct: BoolArray | None = None
     cut_later: bool = False
 
