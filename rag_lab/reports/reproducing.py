@@ -101,6 +101,7 @@ def equal_section(results: Results, selection: Selection) -> Section:
     detector = results.provenance.get("abstention_detector")
     if detector:
         shared.append(("Abstention", _detector(detector)))
+    shared += [("Learned", _lesson(lesson)) for lesson in results.provenance.get("learned") or []]
     blocks = (Facts(tuple(shared)), _caps(results, selection), _pipelines(results, selection))
     return Section("What was held equal", "equal", blocks)
 
@@ -124,6 +125,20 @@ def _calibration(calibration: Mapping[str, Any]) -> str:
         f"{count(calibration.get('questions'))} questions{of} that are not scored. Rule: {calibration.get('rule')}"
         + (f" ({', '.join(found)})." if found else ".")
     )
+
+
+def _lesson(lesson: Mapping[str, Any]) -> str:
+    """What a stage learned, and on what."""
+    what = f"{lesson.get('stage')} of {lesson.get('variant')}"
+    weights = {str(name): score(weight) for name, weight in (lesson.get("weights") or {}).items()}
+    given = f": weights {listed([f'{name} {weight}' for name, weight in weights.items()])}" if weights else ""
+    on = (
+        f", learned on {count(lesson.get('questions'))} training questions of split '{lesson.get('split')}', none of "
+        "which is scored"
+    )
+    reached, equal = lesson.get("score"), lesson.get("equal")
+    there = f". {lesson.get('metric')} there: {score(reached)}, with equal weights {score(equal)}" if weights else ""
+    return f"{what}{given}{on}{there}."
 
 
 def _detector(detector: Mapping[str, Any]) -> str:

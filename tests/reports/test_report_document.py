@@ -220,6 +220,28 @@ def test_calibration_and_detector_are_held_equal_in_the_open(results: Results) -
     assert "detector 2; it agrees with the labels in 93.8 % on 64 labelled answers" in said
 
 
+def test_what_was_learned_is_told_with_what_it_was_learned_on(results: Results) -> None:
+    results.provenance["learned"] = [
+        {
+            "variant": "fusion",
+            "stage": "weighted_sum",
+            "split": "train",
+            "questions": 1809,
+            "metric": "nDCG@10",
+            "weights": {"bm25": 0.3, "dense": 0.7},
+            "score": 0.7412,
+            "equal": 0.7301,
+        },
+        {"variant": "v", "stage": "router", "split": "dev", "questions": 12},
+    ]
+    said = words(next(s for s in build(results).sections if s.anchor == "equal"))
+    assert (
+        "weighted_sum of fusion: weights bm25 0.300 and dense 0.700, learned on 1,809 training questions of split "
+        "'train', none of which is scored. nDCG@10 there: 0.741, with equal weights 0.730."
+    ) in said
+    assert "router of v, learned on 12 training questions of split 'dev', none of which is scored." in said
+
+
 def test_no_retrieval_has_no_place_in_the_funnel(results: Results) -> None:
     section = next(s for s in build(results).sections if s.anchor == "funnel")
     (table,) = (b for b in section.blocks if isinstance(b, Table))
