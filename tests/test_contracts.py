@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_lab.contracts import RagLabError, Ranking, Usage, batches
+from rag_lab.contracts import Queries, RagLabError, Ranking, Usage, batches
 
 
 def test_entries_are_ordered_by_score_then_row_and_kept_once() -> None:
@@ -50,3 +52,43 @@ def test_batches_cover_everything_once() -> None:
     assert [list(range(10))[part] for part in batches(10, 4)] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
     assert list(batches(0, 4)) == []
     assert np.concatenate([np.arange(7)[part] for part in batches(7, 3)]).tolist() == list(range(7))
+
+
+def test_a_channel_is_searched_by_its_own_texts_or_else_by_those_for_all() -> None:
+    rows = [
+        (2, "c", "question", ""),
+        (0, "a", "question", ""),
+        (0, "a in words", "translate", "bm25"),
+        (0, "a passage", "hyde", "dense", "a"),
+        (1, "b", "question", "colbert"),
+    ]
+    queries = Queries.build(3, rows)
+    assert queries.of.tolist() == [0, 0, 0, 1, 2]
+    assert queries.counts.tolist() == [3, 1, 1]
+    found = {name: queries.for_channel(name) for name in ("bm25", "dense", "colbert", "other")}
+    assert {name: one.texts for name, one in found.items()} == {
+        "bm25": ("a in words", "c"),
+        "dense": ("a passage", "c"),
+        "colbert": ("a", "b", "c"),
+        "other": ("a", "c"),
+    }
+    assert queries.averaged == ("", "", "a", "", "")
+    assert found["dense"].averaged == ("a", "")
+    assert found["bm25"].averaged == ()
+    assert queries.meant_for("dense").tolist() == [False, False, True, False, True]
+
+
+def test_no_queries_are_meant_for_nobody() -> None:
+    queries = Queries.build(2, [])
+    assert queries.for_channel("bm25").texts == ()
+    assert queries.counts.tolist() == [0, 0]
+
+
+def test_the_query_that_found_an_entry_stays_with_it() -> None:
+    ranking = Ranking.from_scores("c", 2, [0, 0, 1], [5, 6, 5], [1.0, 2.0, 3.0])
+    credited = replace(ranking, found_by=np.array([1, 0, 2], dtype=np.int32))
+    top = credited.top([1, 1])
+    assert top.chunk.tolist() == [6, 5]
+    assert top.found_by is not None
+    assert top.found_by.tolist() == [1, 2]
+    assert ranking.top(1).found_by is None
