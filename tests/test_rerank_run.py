@@ -17,7 +17,7 @@ from rag_lab.store import Store
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A document for each pair of words, so that 18 of 30 hold one of two; each question asks for one pair in both orders."""
+    """A document for each pair of words, 18 of 30 hold one of two; a question asks for a pair in both orders."""
     at = tmp_path_factory.mktemp("words")
     pairs = [(one, other) for one in WORDS for other in WORDS if one != other]
     documents = [{"_id": f"{one}-{other}", "title": "", "text": f"The {one} of the {other}."} for one, other in pairs]

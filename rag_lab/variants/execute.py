@@ -9,6 +9,7 @@ now; after `ATTEMPTS` it goes on, and the questions that the denied documents ha
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 from collections.abc import Mapping, Sequence
@@ -115,9 +116,7 @@ def _run_stage(stage: Stage, state: State, memory: Memory) -> None:
         state.events[question] = (*state.events.get(question, ()), *events)
     for question, cause in memory.outputs[key].failures.items():
         state.failures.setdefault(question, Failure(batch.requests[question].request_id, stage.name, cause))
-    failed = sorted(memory.outputs[key].failures)
-    # What follows from an output that lacks questions is not what follows from the whole one.
-    stage.apply(state, plan, memory.outputs[key], digest(key, failed) if failed else key)
+    stage.apply(state, plan, memory.outputs[key], _handed_on(key, memory.outputs[key]))
     batch.progress(stage.name, batch.size, batch.size)
 
 
@@ -156,6 +155,14 @@ def _failed(output: Output) -> bool:
     if isinstance(output.payload, Ranking | Queries):
         return False
     return any(isinstance(getattr(item, "outcome", None), Failure) for item in output.payload)
+
+
+def _handed_on(key: str, output: Output) -> str:
+    """The key that later stages go by. What follows from an output that is not kept does not follow from another one
+    under the same key, so there its content counts."""
+    if not _failed(output):
+        return key
+    return digest(key, hashlib.sha256(dump_output(replace(output, ms=np.zeros(0)))).hexdigest())
 
 
 def dump_output(output: Output) -> bytes:

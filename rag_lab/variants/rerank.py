@@ -20,6 +20,8 @@ from rag_lab.variants import writing
 from rag_lab.variants.stage import LARGEST, Batch, Output, Plan, Reranked, Stage, State, Step, register
 
 LATE, LISTWISE = "late", "listwise"
+REWRITTEN = "rewrite"
+"""Kind of the queries that take the place of the user's own words."""
 WINDOW, STRIDE, PASSAGE_TOKENS = 10, 5, 128
 
 
@@ -85,31 +87,25 @@ class Rerank(Stage):
         return {} if self.scorer in (LATE, LISTWISE) else {self.scorer: load_cross_encoder(self.scorer).version}
 
     def identity(self, batch: Batch) -> list[Any]:
-        """Settings and the model. Token vectors and their encoder are part of the snapshot."""
+        """Settings and the model."""
         if self.scorer == LISTWISE:
             writer = writing.writer_of(batch, self.name)
             return [self.settings(), writer.name, writer.version]
+        if self.scorer == LATE:
+            encoder = batch.late_encoder()
+            return [self.settings(), encoder.name, encoder.version]
         return [self.settings(), self.models()]
 
     def inputs(self, state: State) -> list[str]:
-        """The ranking."""
-        return [state.keys["ranking"]]
+        """The ranking, and the queries where they are not just the questions."""
+        return [state.keys[name] for name in ("ranking", "queries") if name in state.keys]
 
     def plan(self, state: State) -> Plan:
-        """Pairs granted. A language model leaves the answer its calls and tokens, and half of the room for prompts."""
+        """Pairs granted, and what can be spared for a language model."""
         pairs = state.ledger.grant("rerank_pairs", _Chosen.of(state, self.depth).wanted)
         if self.scorer != LISTWISE:
             return {"rerank_pairs": pairs}
-        calls = window_count(pairs, self._window, self._stride)
-        kept = state.batch.generator.calls if state.answers else 0
-        room = np.minimum(state.ledger.room("llm_calls"), writing.OPEN).astype(np.int64)
-        granted = writing.grant(state, np.clip(room - kept, 0, calls))
-        return {
-            "rerank_pairs": pairs,
-            "llm_calls": granted["llm_calls"],
-            "context_tokens": granted["context_tokens"] // (2 if state.answers else 1),
-            "output_tokens": np.maximum(0, granted["output_tokens"] - state.answer_tokens),
-        }
+        return {"rerank_pairs": pairs, **writing.spare(state, window_count(pairs, self._window, self._stride))}
 
     def compute(self, state: State, plan: Plan, key: str) -> Output:  # noqa: ARG002 - one interface
         """Score the pairs, and give each candidate the score of its text."""
@@ -117,7 +113,7 @@ class Rerank(Stage):
         assert before is not None
         candidates = _Chosen.of(state, self.depth)
         chosen = candidates.within(plan["rerank_pairs"])
-        pairs = chosen.pairs(batch)
+        pairs = chosen.pairs(state)
         scored, facts = self._score(batch, plan, pairs)
         read, score = chosen.spread(scored)
         finite = np.isfinite(scored.score)
@@ -132,6 +128,7 @@ class Rerank(Stage):
             {**facts, "read": read, "score": score, "wanted": candidates.wanted, "pairs": counts},
             _events(copies, scored),
             dict.fromkeys(failed.tolist(), f"{self.scorer} gave scores that are not finite numbers"),
+            transient=any(event.kind == "failed" for told in scored.events.values() for event in told),
         )
 
     def _score(self, batch: Batch, plan: Plan, pairs: Pairs) -> tuple[Scored, dict[str, npt.NDArray[Any]]]:
@@ -210,12 +207,12 @@ class _Chosen:
         _, first, pair = np.unique(key, return_index=True, return_inverse=True)
         return first, pair
 
-    def pairs(self, batch: Batch) -> Pairs:
+    def pairs(self, state: State) -> Pairs:
         """Every question with every text of its own."""
         first = self.at[self._first_and_pair[0]]
-        rows, table = self.ranking.chunk[first], batch.snapshot.chunks
+        rows, table = self.ranking.chunk[first], state.batch.snapshot.chunks
         texts = {row: table.indexed_text(row) for row in np.unique(rows).tolist()}
-        return Pairs([request.query for request in batch.requests], self.ranking.query[first], rows, texts)
+        return Pairs(_questions(state), self.ranking.query[first], rows, texts)
 
     def spread(self, scored: Scored) -> tuple[npt.NDArray[np.bool_], FloatArray]:
         """Which entries of the whole ranking were read, and their scores, NaN elsewhere, ``[entries]``."""
@@ -223,6 +220,15 @@ class _Chosen:
         read, score = np.zeros(len(self.ranking.query), dtype=bool), np.full(len(self.ranking.query), np.nan)
         read[self.at], score[self.at] = scored.read[pair], scored.score[pair]
         return read, score
+
+
+def _questions(state: State) -> list[str]:
+    """Each question in the user's own words, or as they were rewritten to stand alone."""
+    texts, queries = [request.query for request in state.batch.requests], state.queries
+    for question, text, kind in zip(queries.of.tolist(), queries.texts, queries.kinds, strict=True):
+        if kind == REWRITTEN:
+            texts[question] = text
+    return texts
 
 
 def _events(copies: npt.NDArray[np.int64], scored: Scored) -> dict[int, tuple[Event, ...]]:

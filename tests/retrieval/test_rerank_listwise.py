@@ -157,18 +157,18 @@ def test_questions_take_their_windows_together_and_one_candidate_needs_none() ->
 
 
 @pytest.mark.parametrize(
-    ("form", "why"),
+    ("form", "kind", "why"),
     [
-        ("time-out", "not finished after 2 s"),
-        ("no idea", "no order could be read"),
-        ('{"order": ', "no order could be read"),
-        ("refused", "refused by the budget"),
+        ("time-out", "failed", "not finished after 2 s"),
+        ("no idea", "kept_order", "no order could be read"),
+        ('{"order": ', "kept_order", "no order could be read"),
+        ("refused", "kept_order", "refused by the budget"),
     ],
 )
-def test_a_window_without_an_order_keeps_its_own_and_says_so(form: str, why: str) -> None:
+def test_a_window_without_an_order_keeps_its_own_and_says_so(form: str, kind: str, why: str) -> None:
     scored = reranker(Model(form)).score(candidates([1, 2, 3, 4]))
     assert scored.score.tolist() == [4, 3, 2, 1]
-    assert scored.events == {0: tuple(Event("rerank", "kept_order", why, round=turn) for turn in (1, 2))}
+    assert scored.events == {0: tuple(Event("rerank", kind, why, round=turn) for turn in (1, 2))}
 
 
 def test_a_mended_order_is_told() -> None:

@@ -239,6 +239,16 @@ def test_another_depth_cap_or_model_is_another_entry(batch: Any, colours: Colour
     assert len({*keys, key()}) == 4
 
 
+def test_a_question_is_scored_in_its_own_words_or_as_it_was_rewritten(batch: Any, colours: Colours) -> None:
+    state = state_of(batch(["and that one?", "green paint"]), [[0], [2]])
+    rows = [(0, "red paint", "rewrite", ""), (0, "paint in general", "step_back", ""), (1, "a green", "hyde", "dense")]
+    state.queries = Queries.build(2, rows)
+    state.keys["queries"] = "rewritten"
+    apply(Rerank(scorer="colours"), state)
+    assert colours.asked == [("red paint", "red paint"), ("green paint", "green paint")]
+    assert Rerank(scorer="colours").inputs(state) == ["key", "rewritten"]
+
+
 # --- failures ---------------------------------------------------------------------------------------------------------
 
 
@@ -461,7 +471,7 @@ def test_what_the_answer_needs_is_left(batch: Any) -> None:
     [
         (Model('{"order": [2, '), "mended_order", "1 missing"),
         (Model("I think that"), "kept_order", "no order could be read"),
-        (Model("[1]", "not finished after 1 s"), "kept_order", "not finished after 1 s"),
+        (Model("[1]", "not finished after 1 s"), "failed", "not finished after 1 s"),
     ],
 )
 def test_a_model_that_fails_is_told_and_nothing_is_lost(batch: Any, model: Model, kind: str, text: str) -> None:
@@ -475,8 +485,20 @@ def test_a_model_that_fails_is_told_and_nothing_is_lost(batch: Any, model: Model
         assert [event.round for event in told] == list(range(1, len(told) + 1))
         assert sorted(ranked(state, i)) == sorted(state.channels["bm25"].of(i).tolist())
         assert isinstance(state.completions[i].outcome, Answer)
-        if kind == "kept_order":
+        if kind != "mended_order":
             assert ranked(state, i) == state.channels["bm25"].of(i).tolist()
+
+
+def test_a_call_that_failed_is_made_again_by_the_next_run(batch: Any) -> None:
+    stages = [{"bm25": {"depth": 4}}, {"rerank": LISTWISE.settings()}, "assemble", "generate"]
+    variant, model = load_variant("x", stages), Model(cause="not finished after 1 s")
+    first = run_variant(variant, batch(writer=model), Budget(), Memory())
+    model.cause = ""
+    second = run_variant(variant, batch(writer=model), Budget(), Memory())
+    assert [ran.cached for ran in second.ran] == [True, False, False, False]
+    assert ranked(first) == first.channels["bm25"].of(0).tolist() != ranked(second)
+    assert [passage.row for passage in second.contexts[0].passages] == [row for row in ranked(second) if row != 1]
+    assert all(ran.cached for ran in run_variant(variant, batch(writer=model), Budget(), Memory()).ran)
 
 
 def test_without_a_language_model_the_error_says_how_to_get_one(batch: Any) -> None:

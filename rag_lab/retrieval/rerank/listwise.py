@@ -150,15 +150,23 @@ class ListwiseReranker:
         written = self._write(INSTRUCTIONS, texts, of, self._room)
         for question, window, one in zip(questions, windows, written, strict=True):
             part = question.order[window]
-            order = None if one is None or one.cause else read_order(one.text, len(part))
             question.ms += one.ms if one else 0.0
-            if order is None:
-                why = "refused by the budget" if one is None else one.cause or "no order could be read"
-                question.events.append(Event(STAGE, "kept_order", why, round=turn + 1))
-                continue
-            question.order[window] = [part[place] for place in order.places]
-            if order.faults:
-                question.events.append(Event(STAGE, "mended_order", order.faults, round=turn + 1))
+            kind, why, places = _read(one, len(part))
+            question.order[window] = [part[place] for place in places]
+            if kind:
+                question.events.append(Event(STAGE, kind, why, round=turn + 1))
+
+
+def _read(written: Written | None, n: int) -> tuple[str, str, Sequence[int]]:
+    """Kind and text of what is to be told, empty if nothing is, and the places of the window in their new order."""
+    if written is None:
+        return "kept_order", "refused by the budget", range(n)
+    if written.cause:
+        return "failed", written.cause, range(n)
+    order = read_order(written.text, n)
+    if order is None:
+        return "kept_order", "no order could be read", range(n)
+    return "mended_order" if order.faults else "", order.faults, order.places
 
 
 def prompt(question: str, passages: Sequence[str]) -> str:
