@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 import numpy as np
@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rag_lab.context import EMPTY_SCOPE, assemble, has_empty_scope
+from rag_lab.context import EMPTY_SCOPE, assemble, has_empty_scope, renumbered, whole_documents
 from rag_lab.contracts import Completion, Context, IntArray, Passage, RagLabError, Ranking, Request
 from rag_lab.generation.extractive import ExtractiveReader
 
@@ -399,6 +399,80 @@ def test_rows_that_overlap_have_the_narrowest_validity_of_all() -> None:
     table.add("d", full, 30, 60, valid=(late, NOW))
     (context,) = assemble([request()], ranking([0, 1]), table, WordGenerator(), 999, 0).contexts
     assert [(p.span, p.valid_from, p.valid_until) for p in context.passages] == [((0, 60), late, NOW)]
+
+
+# --- whole documents ------------------------------------------------------------------------------------------------
+
+
+def test_rows_go_together_over_white_space_and_over_nothing_else() -> None:
+    full = "First part.\n\nSecond part. \t Third part.\u3000Fourth part."
+    starts = [full.index(word) for word in ("First", "Second", "Third", "Fourth")]
+    ends = [11, starts[1] + 12, starts[2] + 11, len(full)]
+    table = Table()
+    rows = [table.add("d", full, start, end) for start, end in zip(starts, ends, strict=True)]
+    table.add("e", "another text")
+
+    def texts_of(some: list[int], texts: dict[str, str] | None) -> list[list[str]]:
+        found = whole_documents(np.array(some, dtype=np.int32), table, NOW, texts)
+        return [[passage.text for passage in passages] for passages in found]
+
+    assert texts_of([*rows, 4], {"d": full}) == [[full], ["another text"]]
+    assert texts_of([0, 1, 3], {"d": full}) == [[full[: ends[1]], "Fourth part."]]
+    assert texts_of([0, 2, 3], {"d": full}) == [["First part.", full[starts[2] :]]]
+    assert texts_of(rows, None) == [["First part.", "Second part.", "Third part.", "Fourth part."]]
+    assert texts_of(rows, {"e": "another text"}) == texts_of(rows, {}) == texts_of(rows, None)
+    assert texts_of([], {"d": full}) == []
+    passages = whole_documents(np.array([0, 1, 3], dtype=np.int32), table, NOW, {"d": full})[0]
+    assert [(p.number, p.row, p.span) for p in passages] == [(1, 0, (0, ends[1])), (2, 3, (starts[3], ends[3]))]
+
+
+def test_white_space_does_not_join_what_is_valid_at_other_times() -> None:
+    later = datetime(2026, 10, 1, tzinfo=UTC)
+    full = "The rate is one.\n\nThe rate is two."
+    table = Table()
+    table.add("d", full, 0, 16)
+    table.add("d", full, 18, len(full), valid=(later, None))
+    ((now, then),) = whole_documents(np.array([0, 1], dtype=np.int32), table, NOW, {"d": full})
+    assert [(p.text, p.coming) for p in (now, then)] == [("The rate is one.", False), ("The rate is two.", True)]
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(0, 2), st.integers(0, 60), st.integers(1, 25)), min_size=1, max_size=10),
+    st.sets(st.integers(0, 9)),
+    st.booleans(),
+)
+def test_whole_documents_hold_what_the_rows_show_and_white_space(
+    pieces: list[tuple[int, int, int]], left_out: set[int], known: bool
+) -> None:
+    texts = {str(n): " ".join(f"{letter}{i}" for i in range(20)) + "." for n, letter in enumerate("xyz")}
+    table = Table()
+    for document, start, length in sorted(pieces):
+        full = texts[str(document)]
+        table.add(str(document), full, min(start, len(full) - 1), min(start + length, len(full)))
+    rows = [row for row in range(len(pieces)) if row not in left_out]
+    found = whole_documents(np.array(rows, dtype=np.int32), table, NOW, texts if known else None)
+    assert [passages[0].document_id for passages in found] == sorted({table.document_id[row] for row in rows})
+    shown = {(table.document_id[r], i) for r in rows for i in range(table.shown_start[r], table.shown_end[r])}
+    held: list[tuple[str, int]] = []
+    for passages in found:
+        assert [passage.number for passage in passages] == list(range(1, len(passages) + 1))
+        assert [passage.span for passage in passages] == sorted(passage.span for passage in passages)
+        for passage in passages:
+            assert passage.text == texts[passage.document_id][slice(*passage.span)]
+            held += [(passage.document_id, i) for i in range(*passage.span)]
+    assert len(held) == len(set(held))
+    assert shown <= set(held)
+    assert all(known and texts[name][i].isspace() for name, i in set(held) - shown)
+
+
+def test_renumbered_passages_are_the_same_but_for_their_numbers() -> None:
+    (context,) = assemble([request()], ranking([0, 1, 2]), three_passages(), WordGenerator(), 999, 0).contexts
+    first, second, third = context.passages
+    turned = renumbered([first, third, second])
+    assert [p.number for p in turned] == [1, 2, 3]
+    assert [replace(p, number=0) for p in turned] == [replace(p, number=0) for p in (first, third, second)]
+    assert turned[0] is first
 
 
 # --- edges ----------------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from rag_lab.reports.chunking import chunking_section
 from rag_lab.reports.corpus import corpus_section
 from rag_lab.reports.losses import funnel_section
 from rag_lab.reports.numbers import count, interval, known, plural, score
+from rag_lab.reports.placement import placement_section
 from rag_lab.reports.reproducing import equal_section, question_of, question_section, reproduce_section
 from rag_lab.reports.scoring import comparison_table, differences_section, groups_section, scores_section
 from rag_lab.reports.selection import Selection, scores, select
@@ -40,6 +41,7 @@ def build(results: Results, selection: Selection | None = None) -> Document:
             scores_section(results, chosen),
             differences_section(results, chosen),
             *ablation_section(results, chosen),
+            *placement_section(results, chosen),
             *across_section(results, chosen),
             budget_section(results, chosen),
             quality_section(results, chosen),

@@ -28,6 +28,7 @@ from rag_lab.reports.canvas import (
 from rag_lab.reports.literal import short
 from rag_lab.reports.losses import SEEKS_NOTHING, STAGES, funnel_budgets, funnel_variants
 from rag_lab.reports.numbers import amount, known, p_value, resource_heading, score, signed
+from rag_lab.reports.placement import draw_placement
 from rag_lab.reports.selection import Selection, cap_of, comparisons, decided, scores
 from rag_lab.reports.spending import costs
 from rag_lab.reports.sweep import changing
@@ -56,6 +57,7 @@ def draw(results: Results, selection: Selection) -> dict[str, tuple[bytes, bytes
         "scores": draw_scores,
         "differences": draw_differences,
         "ablation": draw_ablation,
+        "placement": draw_placement,
         "budgets": draw_budgets,
         "cost": draw_cost,
         "groups": draw_groups,

@@ -30,7 +30,9 @@ from rag_lab.contracts import (
 from rag_lab.generation.answer_types import answer_type, comparable, differ, fit, quantities
 from rag_lab.generation.calibration import calibrate
 from rag_lab.generation.extractive import ExtractiveReader
+from rag_lab.generation.prompts import block, language
 from rag_lab.generation.support import background_idf, measure
+from rag_lab.generation.terms import count_tokens
 from rag_lab.metrics.answers import answer_text
 
 NOW = datetime(2026, 9, 10, 9, tzinfo=UTC)
@@ -584,3 +586,22 @@ def test_an_option_of_the_wrong_type_is_refused(options: dict[str, Any]) -> None
 
     with pytest.raises(RagLabError, match="generator extractive: "):
         load_generator("extractive", **options)
+
+
+def test_a_prompt_has_the_tokens_of_its_question_and_of_each_passage_as_it_stands_there() -> None:
+    passages = [
+        replace(passage(text, number, title=title), lead=lead, valid_from=NOW)
+        for number, (text, lead, title) in enumerate(
+            [(POLICY, "", "Travel"), (NOTICE, "city | rate\n", ""), ("出差津贴为500元。", "", "津贴")], 1
+        )
+    ]
+    requests = [Request("a", "What is paid?", None, "t", NOW), Request("b", "津贴是多少？", None, "t", NOW)]
+    contexts = [passages, passages[:1], (), passages[1:]]
+    asked = [requests[0], requests[1], requests[0], requests[1]]
+    expected = [
+        sum(count_tokens([text])[0] for text in (r.query, *(block(p, language(r)) for p in c)))
+        for r, c in zip(asked, contexts, strict=True)
+    ]
+    assert ExtractiveReader().prompt_tokens(asked, contexts).tolist() == expected
+    both = ExtractiveReader().prompt_tokens(requests, [passages, passages])
+    assert both[0] - count_tokens([requests[0].query])[0] != both[1] - count_tokens([requests[1].query])[0]

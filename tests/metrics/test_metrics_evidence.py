@@ -22,7 +22,7 @@ from rag_lab.contracts import (
     Span,
 )
 from rag_lab.metrics import Observation, evaluate
-from rag_lab.metrics.context import assembled_recall, relevant_tokens
+from rag_lab.metrics.context import assembled_recall, gold_in_context, relevant_tokens
 from rag_lab.metrics.evidence import Evidence
 
 spans = st.tuples(st.integers(0, 30), st.integers(1, 12)).map(lambda pair: (pair[0], pair[0] + pair[1]))
@@ -75,6 +75,24 @@ def test_a_span_is_there_when_passages_together_cover_it() -> None:
     ]
     assert evidence.coverage(evidence.of_contexts(contexts)).tolist() == [1, 19 / 20, 0, 0]
     assert assembled_recall(evidence, contexts).tolist() == [1, 0, 0, 0]
+
+
+def test_gold_is_in_the_context_when_all_that_is_needed_is() -> None:
+    gold = (GoldSpan("a", (0, 5)), GoldSpan("b", (3, 9)))
+    questions = [any_of(*gold), all_of(*gold), all_of(*gold), Question("q", "?"), all_of(*gold)]
+    contexts = [
+        context(passage("a", (0, 5))),
+        context(passage("a", (0, 5)), passage("b", (3, 8))),
+        context(passage("b", (0, 6)), passage("a", (0, 9)), passage("b", (6, 9))),
+        context(passage("a", (0, 5))),
+        None,
+    ]
+    assert gold_in_context(Evidence.of(questions), contexts).tolist() == [1, 0, 1, 0, 0]
+    assert assembled_recall(Evidence.of(questions), contexts)[1] == 0.5
+    found = evaluate(["GoldInContext"], Observation(questions, contexts=contexts))["GoldInContext"]
+    assert found.value == 0.5
+    assert found.eligible.tolist() == [True, True, True, False, True]
+    assert found.missing.tolist() == [False, False, False, False, True]
 
 
 def test_white_space_between_chunks_need_not_be_covered() -> None:

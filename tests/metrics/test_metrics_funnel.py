@@ -47,6 +47,19 @@ def ranking(*rows: list[int]) -> Ranking:
     return Ranking.from_scores("x", len(rows), query, flat, -np.arange(len(flat)))
 
 
+def test_a_context_that_holds_more_than_was_retrieved_lost_nothing_at_retrieval() -> None:
+    questions = [question(GoldSpan("b"))] * 4
+    contexts = [context(("b", (0, 50))), context(("b", (0, 50))), context(), context()]
+    passed = Passed(
+        candidates=ranking([0], [0], [0], [3]),
+        cut=ranking([], [], [], []),
+        contexts=contexts,
+        direct=np.array([True, False, True, True]),
+    )
+    lost, _ = funnel(Evidence.of(questions), COLLECTION, passed)
+    assert lost.tolist() == ["answered", "candidates", "assembly", "assembly"]
+
+
 def test_every_stage_by_hand() -> None:
     """Ten questions, each lost at another stage; the tenth cannot be answered and is not in the funnel."""
     whole, straddling = GoldSpan("b"), GoldSpan("a", (5, 15))
