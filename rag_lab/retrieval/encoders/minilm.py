@@ -44,35 +44,37 @@ class MiniLMEncoder:
         files = [self._folder / name for name in ("model.safetensors", "tokenizer.json", "config.json")]
         self.recipe = Recipe(files_digest(files), "mean", True, MAX_TOKENS, passages=self.precision)
         self.version = self.recipe.version
-        self._tokenizer = Tokenizer.from_file(str(self._folder / "tokenizer.json"))
-        self._tokenizer.no_padding()
-        self._tokenizer.enable_truncation(MAX_TOKENS)
+        self.tokenizer = Tokenizer.from_file(str(self._folder / "tokenizer.json"))
+        self.tokenizer.no_padding()
+        self.tokenizer.enable_truncation(MAX_TOKENS)
 
     @cached_property
     def _token_map(self) -> TokenMap:
-        return TokenMap(self._tokenizer)
+        return TokenMap(self.tokenizer)
 
     @cached_property
-    def _exact(self) -> PackedBert:
+    def exact(self) -> PackedBert:
+        """The model in float32, which reads queries."""
         return self._load("float32")
 
     @cached_property
-    def _fast(self) -> PackedBert:
-        return self._exact if self.precision == "float32" else self._load(self.precision)
+    def fast(self) -> PackedBert:
+        """The model in the precision of passages."""
+        return self.exact if self.precision == "float32" else self._load(self.precision)
 
     def _load(self, precision: Precision) -> PackedBert:
         import torch
 
         from rag_lab.retrieval.encoders.packed import PackedBert
 
-        return PackedBert(self._folder, getattr(torch, precision))
+        return PackedBert.read(self._folder, getattr(torch, precision))
 
     def encode_queries(self, texts: Sequence[str]) -> VectorArray:
         """Unit vectors, ``[n, 384]``."""
 
         def encode(distinct: list[str]) -> VectorArray:
-            model = self._exact
-            alone = [[encoding.ids] for encoding in self._tokenizer.encode_batch_fast(distinct)]
+            model = self.exact
+            alone = [[encoding.ids] for encoding in self.tokenizer.encode_batch_fast(distinct)]
             return np.concatenate([vectors.numpy() for vectors in each_on_one_thread(model.mean, alone)])
 
         return encode_distinct(texts, encode, self.name, self.dimension)
@@ -81,10 +83,10 @@ class MiniLMEncoder:
         """Unit vectors, ``[n, 384]``."""
 
         def encode(distinct: list[str]) -> VectorArray:
-            model = self._fast
+            model = self.fast
             vectors = np.empty((len(distinct), self.dimension), dtype=np.float32)
             for block in batches(len(distinct), TEXTS_A_BLOCK):
-                ids = [encoding.ids for encoding in self._tokenizer.encode_batch_fast(distinct[block])]
+                ids = [encoding.ids for encoding in self.tokenizer.encode_batch_fast(distinct[block])]
                 groups = length_batches([len(tokens) for tokens in ids], self.batch_tokens)
                 means = each_on_one_thread(model.mean, ([ids[i] for i in group] for group in groups))
                 for group, mean in zip(groups, means, strict=True):

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from itertools import groupby
 from pathlib import Path
@@ -73,25 +74,38 @@ class Linear:
         return functional.gelu(self(x))
 
 
+@dataclass(frozen=True, slots=True)
+class BertSize:
+    """The shape of a BERT encoder; `eps` is that of its normalisation."""
+
+    hidden: int
+    heads: int
+    layers: int
+    eps: float
+
+
 class PackedBert:
-    """A BERT encoder with mean pooling, read from a folder with ``config.json`` and ``model.safetensors``."""
+    """A BERT encoder with mean pooling. `weights` have the names of transformers' `BertModel`."""
 
-    def __init__(self, folder: Path, dtype: torch.dtype) -> None:
-        from safetensors.torch import load_file
-
-        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-        weights = load_file(folder / "model.safetensors")
+    def __init__(self, size: BertSize, weights: Mapping[str, torch.Tensor], dtype: torch.dtype) -> None:
         self.dtype = dtype
-        self.hidden: int = config["hidden_size"]
-        self.heads: int = config["num_attention_heads"]
-        self.eps: float = config["layer_norm_eps"]
+        self.hidden, self.heads, self.eps = size.hidden, size.heads, size.eps
         self.words = weights["embeddings.word_embeddings.weight"]
         positions = weights["embeddings.position_embeddings.weight"]
         self.positions = positions + weights["embeddings.token_type_embeddings.weight"][0]
-        self.norm = _norm(weights, "embeddings.LayerNorm", weights["embeddings.LayerNorm.weight"].dtype)
-        self.layers = [
-            _Layer(weights, f"encoder.layer.{i}.", self.heads, dtype) for i in range(config["num_hidden_layers"])
-        ]
+        self.norm = _norm(weights, "embeddings.LayerNorm", positions.dtype)
+        self.layers = [_Layer(weights, f"encoder.layer.{i}.", self.heads, dtype) for i in range(size.layers)]
+
+    @classmethod
+    def read(cls, folder: Path, dtype: torch.dtype) -> PackedBert:
+        """The model in a folder with ``config.json`` and ``model.safetensors``."""
+        from safetensors.torch import load_file
+
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        size = BertSize(
+            config["hidden_size"], config["num_attention_heads"], config["num_hidden_layers"], config["layer_norm_eps"]
+        )
+        return cls(size, load_file(folder / "model.safetensors"), dtype)
 
     def mean(self, texts: Sequence[Sequence[int]]) -> torch.Tensor:
         """Mean token vector of each text, scaled to length 1, in float32: ``[n, hidden]``.
@@ -162,7 +176,7 @@ class PackedBert:
 class _Layer:
     """The weights of one transformer layer; the 1/sqrt(width) of attention is part of the query projection."""
 
-    def __init__(self, weights: dict[str, torch.Tensor], prefix: str, heads: int, dtype: torch.dtype) -> None:
+    def __init__(self, weights: Mapping[str, torch.Tensor], prefix: str, heads: int, dtype: torch.dtype) -> None:
         import torch
 
         def read(name: str) -> tuple[torch.Tensor, torch.Tensor]:
@@ -185,7 +199,7 @@ def _groups(texts: Sequence[Sequence[int]]) -> list[tuple[int, int]]:
     return [(length, len(list(same))) for length, same in groupby(len(ids) for ids in texts)]
 
 
-def _norm(weights: dict[str, torch.Tensor], name: str, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
+def _norm(weights: Mapping[str, torch.Tensor], name: str, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
     return weights[f"{name}.weight"].to(dtype), weights[f"{name}.bias"].to(dtype)
 
 

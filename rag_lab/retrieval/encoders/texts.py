@@ -27,6 +27,13 @@ def for_model(text: str) -> str:
     return unicodedata.normalize("NFKC", readable(text))
 
 
+def distinct(texts: Sequence[str]) -> tuple[list[str], npt.NDArray[np.int64]]:
+    """The different ones among `texts` as a model reads them, and for each text which of them it is, ``[n]``."""
+    place: dict[str, int] = {}
+    rows = np.fromiter((place.setdefault(for_model(text), len(place)) for text in texts), dtype=np.int64)
+    return list(place), rows
+
+
 def encode_distinct(
     texts: Sequence[str], encode: Callable[[list[str]], VectorArray], name: str, dimension: int
 ) -> VectorArray:
@@ -35,13 +42,14 @@ def encode_distinct(
     Equal texts therefore get equal vectors to the last bit, whatever batch they come in, and tie exactly.
     Raises `RagLabError` when the model returns another shape, or a value that is not finite.
     """
-    place: dict[str, int] = {}
-    rows = np.fromiter((place.setdefault(for_model(text), len(place)) for text in texts), dtype=np.int64)
-    if not place:
+    different, rows = distinct(texts)
+    if not different:
         return np.zeros((0, dimension), dtype=np.float32)
-    vectors = np.asarray(encode(list(place)), dtype=np.float32)
-    if vectors.shape != (len(place), dimension):
-        raise RagLabError(f"encoder {name}: {vectors.shape} values for {len(place)} texts of {dimension} dimensions")
+    vectors = np.asarray(encode(different), dtype=np.float32)
+    if vectors.shape != (len(different), dimension):
+        raise RagLabError(
+            f"encoder {name}: {vectors.shape} values for {len(different)} texts of {dimension} dimensions"
+        )
     broken = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
     if len(broken):
         first = int(np.flatnonzero(rows == broken[0])[0])

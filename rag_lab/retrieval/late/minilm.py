@@ -1,72 +1,81 @@
-"""Late interaction with all-MiniLM-L6-v2: the embedded encoder for English."""
+"""Late interaction with all-MiniLM-L6-v2: the embedded encoder for English.
+
+The model was trained for mean vectors and not for late interaction, so nothing is added that it does not know: no
+markers, no mask tokens. Its token vectors are projected (`projections`), and special and punctuation tokens get none.
+"""
 
 from __future__ import annotations
 
-import string
 from collections.abc import Sequence
-from typing import Any
+from functools import cached_property
+from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
-from rag_lab.contracts import batches
-from rag_lab.retrieval.encoders.minilm import TEXTS_A_BLOCK, MiniLMEncoder, length_batches
-from rag_lab.retrieval.encoders.texts import for_model
-from rag_lab.retrieval.encoders.workers import each_on_one_thread
-from rag_lab.retrieval.late.vectors import PASSAGE_GRID, QUERY_GRID, TokenVectors, on_grid
+from rag_lab.contracts import BoolArray
+from rag_lab.retrieval.encoders.minilm import MAX_TOKENS, MiniLMEncoder
+from rag_lab.retrieval.encoders.precision import Precision
+from rag_lab.retrieval.encoders.recipe import bytes_digest
+from rag_lab.retrieval.encoders.texts import VectorArray
+from rag_lab.retrieval.late.encoding import Model, Pieces, Projection, wordless
+from rag_lab.retrieval.late.projections import stored_projection
+from rag_lab.retrieval.late.vectors import TokenVectors
 
 
 class MiniLMLateEncoder:
-    """Token vectors of MiniLM without those of special and punctuation tokens."""
+    """Passages in the fastest precision that the processor has, queries always in float32.
+
+    `projection` replaces the stored one.
+    """
 
     name = "minilm"
-    max_tokens = 256
+    max_tokens = MAX_TOKENS
     languages = frozenset({"en"})
-    weighted = True
+    weighted = False
 
-    def __init__(self) -> None:
-        self._encoder = MiniLMEncoder()
-        self.dimension = 384
-        self.version = self._encoder.version
-        tokenizer = self._encoder._tokenizer
-        skipped = {tokenizer.token_to_id(mark) for mark in [*string.punctuation, "[CLS]", "[SEP]"]}
-        self._skipped = np.array(sorted(skipped - {None}))
+    def __init__(self, precision: Literal["auto"] | Precision = "auto", projection: Projection | None = None) -> None:
+        self.dense = MiniLMEncoder(precision)
+        self._projection = stored_projection(self.name) if projection is None else projection
+        self.dimension = self._projection.shape[1]
+        model, _, made = self.dense.version.partition("+")
+        self.version = f"{bytes_digest([model.encode(), self._projection.tobytes()])}+{made}"
+
+    @cached_property
+    def _usable(self) -> BoolArray:
+        """Which tokens of the vocabulary get a vector."""
+        pieces = [self.dense.tokenizer.id_to_token(i) for i in range(self.dense.tokenizer.get_vocab_size())]
+        special = [piece.startswith("[") and piece.endswith("]") for piece in pieces]
+        usable: BoolArray = ~(wordless(pieces) | np.array(special))
+        return usable
+
+    def vocabulary(self) -> list[str]:
+        """The pieces that get a vector."""
+        return [self.dense.tokenizer.id_to_token(int(i)) for i in np.flatnonzero(self._usable)]
+
+    @cached_property
+    def _passages(self) -> Model:
+        return self._model("fast", self.dense.batch_tokens)
+
+    @cached_property
+    def _queries(self) -> Model:
+        return self._model("exact", 1)
+
+    def _model(self, bert: str, batch_tokens: int) -> Model:
+        return Model(self.name, self.version, self._read, getattr(self.dense, bert), self._projection, batch_tokens)
+
+    def _read(self, texts: list[str]) -> Pieces:
+        ids = [encoding.ids for encoding in self.dense.tokenizer.encode_batch_fast(texts)]
+        flat = np.concatenate([np.array(tokens, dtype=np.int32) for tokens in ids])
+        return Pieces(ids, np.arange(len(texts), dtype=np.int32), self._usable[flat])
 
     def encode_queries(self, texts: Sequence[str]) -> TokenVectors:
-        """Unit vectors in float32."""
-        return self._encode(texts, self._encoder._exact, 1, QUERY_GRID, np.float32, True)
+        """Unit vectors in float32; each query is encoded alone."""
+        return self._queries.queries(texts, self.weighted)
 
     def encode_passages(self, texts: Sequence[str]) -> TokenVectors:
         """Unit vectors in float16."""
-        return self._encode(texts, self._encoder._fast, self._encoder.batch_tokens, PASSAGE_GRID, np.float16, False)
+        return self._passages.passages(texts)
 
-    def _encode(
-        self, texts: Sequence[str], model: Any, budget: int, grid: int, dtype: npt.DTypeLike, weighted: bool
-    ) -> TokenVectors:
-        place: dict[str, int] = {}
-        rows = np.fromiter((place.setdefault(for_model(text), len(place)) for text in texts), dtype=np.int64)
-        distinct = list(place)
-        kept: list[Any] = [None] * len(distinct)
-        for block in batches(len(distinct), TEXTS_A_BLOCK):
-            ids = [encoding.ids for encoding in self._encoder._tokenizer.encode_batch_fast(distinct[block])]
-            groups = length_batches([len(tokens) for tokens in ids], budget)
-            states = each_on_one_thread(model.states, ([ids[i] for i in group] for group in groups))
-            for group, state in zip(groups, states, strict=True):
-                vectors = state.float()
-                vectors = (vectors / vectors.norm(dim=1, keepdim=True)).numpy()
-                start = 0
-                for i in group:
-                    tokens = np.array(ids[i], dtype=np.int32)
-                    mine = vectors[start : start + len(tokens)]
-                    start += len(tokens)
-                    keep = ~np.isin(tokens, self._skipped)
-                    kept[block.start + i] = on_grid(mine[keep], grid).astype(dtype), tokens[keep]
-        whole = [kept[row] for row in rows]
-        return TokenVectors(
-            np.concatenate([np.empty((0, self.dimension), dtype=dtype), *(vectors for vectors, _ in whole)]),
-            np.array([len(tokens) for _, tokens in whole], dtype=np.int32),
-            np.concatenate([np.empty(0, dtype=np.int32), *(tokens for _, tokens in whole)]),
-            self.name,
-            self.version,
-            weighted,
-        )
+    def encode_both(self, texts: Sequence[str]) -> tuple[TokenVectors, VectorArray]:
+        """Token vectors of passages, and the vectors that `dense` gives them, from one pass through the model."""
+        return self._passages.passages_and_means(texts)

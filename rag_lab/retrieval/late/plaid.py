@@ -83,7 +83,7 @@ class Plaid:
             found.append(ids.astype(np.intp))
         return found
 
-    def _nearest(self, queries: TokenVectors, cells: int) -> Iterator[tuple[RowArray, npt.NDArray[np.float32]]]:
+    def _nearest(self, queries: TokenVectors, cells: int) -> Iterator[tuple[RowArray, npt.NDArray[np.floating]]]:
         """For each query the best centroids of its tokens, worst first, and their scores: ``[tokens, cells]`` each."""
         edges = queries.offsets
         visited = min(cells, self.cells)
@@ -100,7 +100,7 @@ class Plaid:
 
 
 def _best(
-    score: npt.NDArray[np.float32], weights: FloatArray, place: RowArray, column: RowArray, size: int, wanted: int
+    score: npt.NDArray[np.floating], weights: FloatArray, place: RowArray, column: RowArray, size: int, wanted: int
 ) -> RowArray:
     """The `wanted` best of `size` passages, ascending, from the cells that their tokens lie in.
 

@@ -1,0 +1,131 @@
+"""From token ids to token vectors: one pass of the model, a projection, and the grid."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from rag_lab.contracts import BoolArray, IntArray, RagLabError, batches
+from rag_lab.retrieval.encoders.minilm import TEXTS_A_BLOCK, length_batches
+from rag_lab.retrieval.encoders.texts import VectorArray, distinct
+from rag_lab.retrieval.encoders.workers import each_on_one_thread
+from rag_lab.retrieval.late.vectors import PASSAGE_GRID, QUERY_GRID, TokenVectors, on_grid, ranges
+
+if TYPE_CHECKING:
+    import torch
+
+    from rag_lab.retrieval.encoders.packed import PackedBert
+
+Projection = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
+class Pieces:
+    """Texts as a model reads them: in one piece each, or in several where they are longer than its window.
+
+    ids: the token ids of each piece, with special tokens; text: which text each piece belongs to, ascending,
+    ``[pieces]``; usable: which of all tokens get a vector, ``[tokens]``.
+    """
+
+    ids: list[list[int]]
+    text: IntArray
+    usable: BoolArray
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """What turns pieces into vectors.
+
+    `read` makes pieces of texts. `projection` maps the model's vectors to those that are kept, ``[hidden, dimension]``.
+    `batch_tokens` go through the model at once; a piece that is longer goes alone.
+    """
+
+    name: str
+    version: str
+    read: Callable[[list[str]], Pieces]
+    bert: PackedBert
+    projection: Projection
+    batch_tokens: int
+
+    def passages(self, texts: Sequence[str]) -> TokenVectors:
+        """Token vectors of texts, in float16."""
+        return self._encode(texts, PASSAGE_GRID, np.float16)[0]
+
+    def passages_and_means(self, texts: Sequence[str]) -> tuple[TokenVectors, VectorArray]:
+        """The same, and the mean vector of each text, which is one piece, as `PackedBert.mean` gives it."""
+        return self._encode(texts, PASSAGE_GRID, np.float16)
+
+    def queries(self, texts: Sequence[str], weighted: bool) -> TokenVectors:
+        """Token vectors of texts, in float32."""
+        found = self._encode(texts, QUERY_GRID, np.float32)[0]
+        return TokenVectors(found.vectors, found.lengths, found.tokens, self.name, self.version, weighted)
+
+    def _encode(self, texts: Sequence[str], grid: int, dtype: npt.DTypeLike) -> tuple[TokenVectors, VectorArray]:
+        different, rows = distinct(texts)
+        parts = [self._block(different[block], grid, dtype) for block in batches(len(different), TEXTS_A_BLOCK)]
+        whole = TokenVectors.concatenate([self._nothing(dtype), *(vectors for vectors, _ in parts)])
+        means = np.concatenate([np.empty((0, self.bert.hidden), dtype=np.float32), *(mean for _, mean in parts)])
+        if len(different) == len(texts):
+            return whole, means
+        return whole.take(rows), means[rows]
+
+    def _nothing(self, dtype: npt.DTypeLike) -> TokenVectors:
+        empty = np.empty(0, dtype=np.int32)
+        vectors = np.empty((0, self.projection.shape[1]), dtype=dtype)
+        return TokenVectors(vectors, empty, empty, self.name, self.version)
+
+    def _block(self, texts: list[str], grid: int, dtype: npt.DTypeLike) -> tuple[TokenVectors, VectorArray]:
+        """Texts that all differ: their token vectors, and the mean vector of each piece."""
+        pieces = self.read(texts)
+        sizes = np.fromiter((len(ids) for ids in pieces.ids), dtype=np.int64, count=len(pieces.ids))
+        starts = np.cumsum(sizes) - sizes
+        kept = np.add.reduceat(pieces.usable, starts, dtype=np.int64)
+        places = np.cumsum(kept) - kept
+
+        def work(group: list[int]) -> tuple[npt.NDArray[np.floating], VectorArray]:
+            ids = [pieces.ids[i] for i in group]
+            states = self.bert.states(ids)
+            usable = pieces.usable[ranges(starts[group], sizes[group])]
+            vectors = on_grid(_projected(states, usable, self.projection), grid).astype(dtype)
+            return vectors, self.bert.pooled(states, ids).numpy()
+
+        vectors = np.empty((int(kept.sum()), self.projection.shape[1]), dtype=dtype)
+        means = np.empty((len(sizes), self.bert.hidden), dtype=np.float32)
+        groups = length_batches(sizes.tolist(), self.batch_tokens)
+        for group, (found, mean) in zip(groups, each_on_one_thread(work, groups), strict=True):
+            vectors[ranges(places[group], kept[group])] = found
+            means[group] = mean
+        tokens = np.fromiter(chain.from_iterable(pieces.ids), dtype=np.int32)[pieces.usable]
+        lengths = np.bincount(pieces.text, kept, minlength=len(texts)).astype(np.int32)
+        if not np.isfinite(vectors).all():
+            raise RagLabError(
+                f"late encoder {self.name}: token vectors hold NaN or infinity; its weights are damaged or overflow in "
+                "this precision"
+            )
+        return TokenVectors(vectors, lengths, tokens, self.name, self.version), means
+
+
+def wordless(pieces: Iterable[str]) -> BoolArray:
+    """Which pieces of a vocabulary hold nothing but punctuation, spaces and marks of word boundaries, ``[pieces]``."""
+    return np.array([all(_is_mark(character) for character in piece) for piece in pieces], dtype=np.bool_)
+
+
+def _is_mark(character: str) -> bool:
+    return character in "$+<=>^`|~▁ " or unicodedata.category(character).startswith("P")
+
+
+def _projected(states: torch.Tensor, usable: BoolArray, projection: Projection) -> npt.NDArray[np.float32]:
+    """Vectors of the usable tokens, projected and scaled to length 1, ``[usable tokens, dimension]``."""
+    import torch
+    from torch.nn import functional
+
+    with torch.inference_mode():
+        chosen = states[torch.from_numpy(usable)].float()
+        made: npt.NDArray[np.float32] = functional.normalize(chosen @ torch.from_numpy(projection), dim=1).numpy()
+        return made
