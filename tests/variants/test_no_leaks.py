@@ -6,7 +6,7 @@ word of its own, a canary. There are two places where what is forbidden may be f
 of a query's tokens in late interaction rest on the statistics of the whole collection, so a permitted chunk's score is
 compared with the one that it has in an unfiltered search.
 
-Each of 12,800 questions with a caller, time and filter of its own is put to all variants of the catalogue and three
+Each of 12,800 questions with a caller, time and filter of its own is put to all variants of the catalogue and some
 more, and 88,000 others to the searches alone: 100,800 different requests.
 """
 
@@ -65,6 +65,10 @@ VARIANTS = {name: load_variant(name) for name in catalogue()} | {
     "near": load_variant("near", ["bm25", {"dense": {"index": "HNSW8"}}, "rrf", {"assemble": {"order": "source"}}]),
     "plaid": load_variant(
         "plaid", [{"colbert": {"index": "plaid", "cells": 2, "compared": 3}}, "assemble", "generate"]
+    ),
+    "sections": load_variant(
+        "sections",
+        ["bm25", "dense", "weighted_sum", {"mmr": {"depth": 5}}, "expand", "assemble", "compress", "generate"],
     ),
 }
 
