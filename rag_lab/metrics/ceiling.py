@@ -20,7 +20,13 @@ _NDCG = re.compile(r"nDCG@([1-9]\d*)")
 
 def ceilings(names: Sequence[str]) -> tuple[str, ...]:
     """The metrics that stand beside these where a reranker was at work: a ceiling for each nDCG, and the recall."""
-    return (*(f"CeilingNDCG@{found[1]}" for name in names if (found := _NDCG.fullmatch(name))), RECALL)
+    return (*(found for name in names if (found := ceiling_name(name))), RECALL)
+
+
+def ceiling_name(name: str) -> str | None:
+    """The metric that is the ceiling of `name`, None where there is none."""
+    found = _NDCG.fullmatch(name)
+    return f"CeilingNDCG@{found[1]}" if found else None
 
 
 def candidate_recall(seen: Observation) -> Scores:

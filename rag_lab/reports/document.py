@@ -15,6 +15,7 @@ from rag_lab.reports.placement import placement_section
 from rag_lab.reports.reproducing import equal_section, question_of, question_section, reproduce_section
 from rag_lab.reports.scoring import comparison_table, differences_section, groups_section, scores_section
 from rag_lab.reports.selection import Selection, scores, select
+from rag_lab.reports.settings import settings_section
 from rag_lab.reports.spending import budget_section, quality_section, timings_table
 from rag_lab.reports.sweep import across_section
 from rag_lab.reports.verdict import sentences
@@ -42,6 +43,7 @@ def build(results: Results, selection: Selection | None = None) -> Document:
             differences_section(results, chosen),
             *ablation_section(results, chosen),
             *placement_section(results, chosen),
+            *settings_section(results, chosen),
             *across_section(results, chosen),
             budget_section(results, chosen),
             quality_section(results, chosen),

@@ -30,6 +30,7 @@ from rag_lab.reports.losses import SEEKS_NOTHING, STAGES, funnel_budgets, funnel
 from rag_lab.reports.numbers import amount, known, p_value, resource_heading, score, signed
 from rag_lab.reports.placement import draw_placement
 from rag_lab.reports.selection import Selection, cap_of, comparisons, decided, scores
+from rag_lab.reports.settings import draw_settings
 from rag_lab.reports.spending import costs
 from rag_lab.reports.sweep import changing
 from rag_lab.reports.verdict import SMALL_N
@@ -58,6 +59,7 @@ def draw(results: Results, selection: Selection) -> dict[str, tuple[bytes, bytes
         "differences": draw_differences,
         "ablation": draw_ablation,
         "placement": draw_placement,
+        "settings": draw_settings,
         "budgets": draw_budgets,
         "cost": draw_cost,
         "groups": draw_groups,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from rag_lab.reports.blocks import Block, Cell, Column, Figure, Paragraph, Section, Table, Tone, cell
 from rag_lab.reports.notes import score_notes
 from rag_lab.reports.numbers import count, interval, known, p_value, score, signed
+from rag_lab.reports.reranking import ceiling, ceilings_blocks
 from rag_lab.reports.selection import Selection, comparisons, decided, families, scores, within_budget
 from rag_lab.reports.verdict import SMALL_N
 
@@ -40,6 +41,7 @@ def scores_section(results: Results, selection: Selection) -> Section:
     blocks.extend(
         _family_table(results, selection, name, metrics) for name, metrics in families(selection.metrics).items()
     )
+    blocks.extend(ceilings_blocks(results, selection))
     blocks.extend(Paragraph(note, "note") for note in score_notes(results))
     blocks.extend(_not_measured(results))
     return Section("Scores", "scores", tuple(blocks))
@@ -65,7 +67,13 @@ def _family_table(results: Results, selection: Selection, name: str, metrics: tu
         if counts is None:
             continue
         cells = [
-            score_cell(row, tests.get((variant, budget, m)), selection, roomy, _other_counts(row, counts))
+            score_cell(
+                row,
+                tests.get((variant, budget, m)),
+                selection,
+                roomy,
+                ", ".join(filter(None, (_other_counts(row, counts), ceiling(rows, variant, budget, m)))),
+            )
             for m, row in zip(metrics, found, strict=True)
         ]
         table.append((cell(variant), *cells, *_count_cells(counts)))

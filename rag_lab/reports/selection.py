@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rag_lab.contracts import RESOURCES
 from rag_lab.definition import MAIN
+from rag_lab.metrics.ceiling import ceilings
 from rag_lab.reports.numbers import NBSP, RESOURCE_LABELS, known, listed, quantity
 from rag_lab.variants import is_bound
 
@@ -149,9 +150,9 @@ def _budget_labels(results: Results, budgets: tuple[str, ...], resource: str) ->
 
 
 def families(metrics: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
-    """The metrics that were measured, by the boundary they belong to."""
+    """The metrics that were measured, by the boundary they belong to; ceilings stand beside what they bound."""
     found = {name: tuple(m for m in members if m in metrics) for name, members in FAMILIES.items()}
-    listed = {m for members in FAMILIES.values() for m in members}
+    listed = {m for members in FAMILIES.values() for m in members} | set(ceilings(metrics))
     found["Other"] = tuple(m for m in metrics if m not in listed)
     return {name: members for name, members in found.items() if members}
 

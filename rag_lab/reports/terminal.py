@@ -9,10 +9,12 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from rag_lab.metrics.ceiling import ceiling_name
 from rag_lab.reports.cautions import cautions
 from rag_lab.reports.console import WIDTH, stdout
 from rag_lab.reports.literal import heading_pieces, short, visible
 from rag_lab.reports.numbers import NBSP, count, interval, known, score
+from rag_lab.reports.reranking import ceiling
 from rag_lab.reports.scoring import MARKS
 from rag_lab.reports.selection import Selection, comparisons, decided, scores, select
 from rag_lab.reports.verdict import sentences
@@ -42,6 +44,8 @@ def summary(results: Results, width: int = WIDTH) -> RenderableType:
         f"▲ better, ▼ worse than {selection.baseline} (Holm-corrected p < {selection.alpha:g}); no mark: not "
         f"distinguishable. In brackets: {selection.confidence} intervals. within: with questions over budget as 0."
     )
+    if any(ceiling_name(metric) in selection.metrics for metric in selection.metrics):
+        legend += " ceiling: what a perfect reranker would reach."
     parts.append(Text(_plain(legend), style="dim"))
     warnings = cautions(results, selection)
     if warnings:
@@ -113,7 +117,10 @@ def _table(results: Results, selection: Selection, width: int) -> Table:
         n = max(row["n"] for row in measured)
         table.add_row(
             Text(short(variant, name_width)),
-            *(_cell(found[m], tests.get((variant, budget, m)), selection, n) for m in metrics),
+            *(
+                _cell(found[m], tests.get((variant, budget, m)), selection, n, ceiling(rows, variant, budget, m))
+                for m in metrics
+            ),
             _count(n),
             _count(max(row["n_failed"] for row in measured), "bold red"),
             _count(max(row["n_abstained"] for row in measured)),
@@ -122,7 +129,9 @@ def _table(results: Results, selection: Selection, width: int) -> Table:
     return table
 
 
-def _cell(row: dict[str, Any] | None, test: dict[str, Any] | None, selection: Selection, n: float) -> Text:
+def _cell(
+    row: dict[str, Any] | None, test: dict[str, Any] | None, selection: Selection, n: float, remark: str
+) -> Text:
     if row is None or not known(row["value"]):
         return Text("–", style="dim")
     sense = decided(test, selection.alpha) if test is not None else 0
@@ -133,7 +142,7 @@ def _cell(row: dict[str, Any] | None, test: dict[str, Any] | None, selection: Se
         details.append(f"within {score(within)}")
     if row["n"] != n:
         details.append(f"n {count(row['n'])}")
-    for detail in details:
+    for detail in filter(None, (*details, remark)):
         text.append(f"\n{detail.replace(NBSP, ' ')}", style="dim")
     return text
 
