@@ -129,9 +129,7 @@ def _table(results: Results, selection: Selection, width: int) -> Table:
     return table
 
 
-def _cell(
-    row: dict[str, Any] | None, test: dict[str, Any] | None, selection: Selection, n: float, remark: str
-) -> Text:
+def _cell(row: dict[str, Any] | None, test: dict[str, Any] | None, selection: Selection, n: float, remark: str) -> Text:
     if row is None or not known(row["value"]):
         return Text("–", style="dim")
     sense = decided(test, selection.alpha) if test is not None else 0
