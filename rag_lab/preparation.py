@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cache, cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -51,7 +51,7 @@ from rag_lab.store import Store, digest
 from rag_lab.training import learned, training_part, training_splits
 from rag_lab.variants import Variant, is_bound, place
 from rag_lab.variants.execute import Memory, run_variant
-from rag_lab.variants.query_vectors import query_token_vectors, query_vectors
+from rag_lab.variants.query_vectors import QueryTokenVectors, QueryVectors, query_token_vectors, query_vectors
 from rag_lab.variants.stage import Batch
 
 if TYPE_CHECKING:
@@ -59,6 +59,7 @@ if TYPE_CHECKING:
 
 ANY_TIME = datetime(2000, 1, 1, tzinfo=UTC)
 FEW = 10
+Vectors = TypeVar("Vectors", QueryVectors, QueryTokenVectors)
 OPEN_PRINCIPAL = Principal("default", (), "reader")
 
 
@@ -87,6 +88,8 @@ class Preparation:
         placed = place(self.definition.variant_definitions(), list(self.settings), bool(self.definition.snapshots))
         self.variants = {name: one.variant for name, one in placed.items()}
         self.snapshot_of = {name: one.snapshot for name, one in placed.items()}
+        if self.held:
+            self.held.check_indexes(self.lucene(MAIN), self.factories(MAIN), self.late_indexes(MAIN))
         self._check_writer()
         self.baseline = self._baseline()
         self.budgets = self.definition.budgets()
@@ -232,6 +235,10 @@ class Preparation:
         """Whether a variant on the snapshot asks its encoder."""
         return bool(self.factories(snapshot)) or any("encoder" in variant.needs for variant in self.searching(snapshot))
 
+    def lucene(self, snapshot: str) -> bool:
+        """Whether a snapshot needs a Lucene index of its texts."""
+        return any(variant.needs_lucene for variant in self.searching(snapshot))
+
     def factories(self, snapshot: str) -> tuple[str, ...]:
         """The FAISS indexes that a snapshot needs."""
         return tuple(dict.fromkeys(f for variant in self.searching(snapshot) for f in variant.factories))
@@ -306,10 +313,7 @@ class Preparation:
         return made
 
     def _publish(self, name: str) -> Snapshot:
-        settings, factories, late_indexes = self.settings[name], self.factories(name), self.late_indexes(name)
-        lucene = any(variant.needs_lucene for variant in self.searching(name))
-        if self.held:
-            self.held.check_indexes(lucene, factories, late_indexes)
+        settings, factories = self.settings[name], self.factories(name)
         late_encoder = self.late_encoders.get(name)
         if factories and (strange := set(self.dataset.languages) - self.encoders[name].languages):
             self.warnings.append(
@@ -328,11 +332,11 @@ class Preparation:
             self.documents,
             self.chunkers[name],
             token_encoder=self.encoders[name] if settings.chunker.counts_tokens else None,
-            analyzer=self._analyzer(settings) if lucene else None,
+            analyzer=self._analyzer(settings) if self.lucene(name) else None,
             encoder=self.encoders[name] if factories else None,
             factories=factories,
             late=late_encoder,
-            late_indexes=late_indexes,
+            late_indexes=self.late_indexes(name),
             progress=self.bars.show,
             corpus=self.corpus,
             on_use=self.embedded.append,
@@ -445,9 +449,9 @@ class Preparation:
         """The questions as authorised requests on the snapshot of that name."""
         requests = [self._request(question) for question in questions]
         snapshot, encoder = self.snapshots[name], cache(lambda: self.encoders[name])
-        vectors = cache(lambda texts: query_vectors(self.store, encoder(), texts))
+        vectors = _once(lambda texts: query_vectors(self.store, encoder(), texts))
         late_encoder = cache(lambda: self.late_encoders[name])
-        tokens = cache(lambda texts: query_token_vectors(self.store, late_encoder(), texts))
+        tokens = _once(lambda texts: query_token_vectors(self.store, late_encoder(), texts))
         return Batch(
             requests=requests,
             gold=[gold_rows(snapshot.chunks, question) for question in questions],
@@ -459,11 +463,11 @@ class Preparation:
             prices=self.prices,
             store=self.store,
             encoder=encoder,
-            query_vectors=lambda texts: vectors(tuple(texts)),
+            query_vectors=vectors,
             progress=lambda stage, done, total: self.bars.update(f"{self.label}{stage}", done, total),
             writer=self.writer,
             late_encoder=late_encoder,
-            token_vectors=lambda texts: tokens(tuple(texts)),
+            token_vectors=tokens,
             texts=lambda: self.texts,
         )
 
@@ -491,6 +495,19 @@ class Preparation:
         if not open_corpus:
             raise RagLabError(f"question {query_id}: has no time; set 'time' in the experiment file")
         return ANY_TIME
+
+
+def _once(make: Callable[[Sequence[str]], Vectors]) -> Callable[[Sequence[str]], Vectors]:
+    """The same vectors for the same texts, which the second time are known."""
+    made: dict[tuple[str, ...], Vectors] = {}
+
+    def get(texts: Sequence[str]) -> Vectors:
+        key = tuple(texts)
+        if key in made:
+            return made[key]._replace(cached=True)
+        return made.setdefault(key, make(texts))
+
+    return get
 
 
 def gold_rows(table: ChunkTable, question: Question) -> IntArray:

@@ -133,7 +133,7 @@ def bring_out(corpus: Corpus, found: Ingested, note: str, progress: bool) -> tup
     catalogue = corpus.catalogue
     with catalogue.transaction():
         catalogue.rebase(found.bases)
-        if not found.documents and not found.gone:
+        if not found.documents and not found.gone and (not catalogue.active or corpus.snapshot().sound):
             catalogue.put_sources(found.sources)
             return None, CacheUse(EMBEDDING, 0, 0)
     settings = settled(catalogue.settings, found.documents)
@@ -157,10 +157,11 @@ def bring_out(corpus: Corpus, found: Ingested, note: str, progress: bool) -> tup
 def _updated(
     corpus: Corpus, settings: Mapping[str, Any], found: Ingested, staying: Collection[str], progress: bool
 ) -> tuple[Snapshot, CacheUse]:
-    """The active snapshot with what was found; made anew from all documents where chunker or models changed."""
+    """The active snapshot with what was found; made anew from all documents where chunker or models changed, or where
+    it was written by another version of this program, or damaged."""
     from rag_lab.corpus.publishing import OtherVersion
 
-    if corpus.catalogue.active:
+    if corpus.catalogue.active and corpus.snapshot().sound:
         try:
             return _build(corpus, settings, found.documents, corpus.snapshot(), found.gone, progress)
         except OtherVersion:
@@ -238,6 +239,7 @@ def _build(
         corpus=corpus.name,
         base=base,
         removed=removed,
+        known=corpus.snapshot().segments if corpus.catalogue.active and corpus.snapshot().sound else (),
         on_use=uses.append,
     )
     use = next((use for use in uses if use.cache == EMBEDDING), CacheUse(EMBEDDING, 0, 0))

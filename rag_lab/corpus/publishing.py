@@ -55,6 +55,7 @@ def publish(
     corpus: str = "",
     base: Snapshot | None = None,
     removed: Collection[str] = (),
+    known: Sequence[Segment] = (),
     on_use: Callable[[CacheUse], object] | None = None,
 ) -> Snapshot:
     """Build what is missing and return the snapshot.
@@ -67,6 +68,7 @@ def publish(
     in place of those with the same id; a document that is as it was costs nothing. Segments are put together when that
     is due (`tidy`), FAISS and PLAID indexes built again when they are outdated (`dense.outdated`).
 
+    `known`: segments whose texts are not encoded again, beside those of the base.
     `on_use` is told for each model how many of the cut chunks it knew (caches "embedding" and "token vectors").
 
     Raises:
@@ -97,7 +99,7 @@ def publish(
         some = [given[name] for name in sorted(changed)]
         fresh = build_segment(store, some, changed, chunker, token_encoder, settings.cut_by)
         for model in models:
-            fresh, use = encode(fresh, model, held, progress)
+            fresh, use = encode(fresh, model, [*held, *known], progress)
             if on_use is not None:
                 on_use(use)
         kept.append(fresh)

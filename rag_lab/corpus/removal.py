@@ -55,8 +55,8 @@ def retire(corpus: Corpus) -> None:
 
 def remove_snapshots(corpus: Corpus, snapshots: Collection[str]) -> None:
     """Remove snapshots, what stages computed from them, and those of their parts that no other snapshot names."""
-    there = [name for name in sorted(snapshots) if corpus.store.intact(SNAPSHOTS, name)]
-    parts = {part for name in there for part in Snapshot(corpus.store, name).parts}
+    there = (Snapshot(corpus.store, name) for name in sorted(snapshots) if corpus.store.intact(SNAPSHOTS, name))
+    parts = {part for snapshot in there if snapshot.sound for part in snapshot.parts}
     # A publisher that is killed from here on leaves to the next one what it did not remove.
     corpus.catalogue.note_made({*parts, *((SNAPSHOTS, name) for name in snapshots)})
     for name in sorted(snapshots):

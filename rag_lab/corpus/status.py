@@ -168,7 +168,7 @@ def _orphans(corpus: Corpus) -> dict[str, list[str]]:
     """Entries on the disk that no generation names, and live documents without a source."""
     catalogue, store = corpus.catalogue, corpus.store
     named = {row.snapshot for row in catalogue.generations()}
-    snapshots = [Snapshot(store, key) for key in store.entries(SNAPSHOTS)]
+    snapshots = [snapshot for key in store.entries(SNAPSHOTS) if (snapshot := Snapshot(store, key)).sound]
     parts = {part for snapshot in snapshots for part in snapshot.parts}
     lost = [(kind, key) for kind in PARTS for key in store.entries(kind) if (kind, key) not in parts]
     found = {

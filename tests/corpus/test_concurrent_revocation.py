@@ -6,6 +6,7 @@ after its call has returned.
 
 from __future__ import annotations
 
+import json
 import random
 import subprocess
 import sys
@@ -25,9 +26,15 @@ from rag_lab.store import Store
 
 DOCUMENTS, REVOKED, BATCHES = 60, 50, 300
 WORDS = ["pump", "valve", "sensor", "lamp", "wheel", "axle", "brake", "cable"]
+STAGES = (
+    "dense",
+    "bm25",
+    {"colbert": {"index": "exact"}},
+    {"colbert": {"index": "plaid", "cells": 8, "compared": 8, "depth": 30}},
+)
 
 READER = """
-import random, sys, time
+import json, random, sys, time
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -35,7 +42,7 @@ from pathlib import Path
 import numpy as np
 
 sys.path.insert(0, sys.argv[1])
-from conftest import HashEncoder
+from conftest import HashEncoder, HashLateEncoder
 from rag_lab.budgets import Budget, Prices
 from rag_lab.contracts import Principal, RagLabError, Request
 from rag_lab.corpus.corpus import Corpus
@@ -46,10 +53,10 @@ from rag_lab.store import Store
 from rag_lab.variants import load_variant
 from rag_lab.variants.execute import Memory, run_variant
 from rag_lab.variants.handing_out import hand_out
-from rag_lab.variants.query_vectors import query_vectors
+from rag_lab.variants.query_vectors import query_token_vectors, query_vectors
 from rag_lab.variants.stage import Batch
 
-store, encoder, reader = Store(Path(sys.argv[2])), HashEncoder(), ExtractiveReader()
+store, encoder, late, reader = Store(Path(sys.argv[2])), HashEncoder(), HashLateEncoder(), ExtractiveReader()
 
 
 def opened():
@@ -61,7 +68,7 @@ def opened():
 
 
 snapshot = opened()
-variant = load_variant("x", [sys.argv[4], {"assemble": {"passages": 20}}])
+variant = load_variant("x", [json.loads(sys.argv[4]), {"assemble": {"passages": 20}}])
 reads, words, draw = int(sys.argv[5]), sys.argv[6].split(), random.Random(sys.argv[4] + sys.argv[7])
 prices, stop, done = Prices.load(), Path(sys.argv[8]), 0
 asked = [[f"{a} {b}" for b in words[:4]] for a in words[:4]]
@@ -92,6 +99,8 @@ while done < reads or not stop.exists():
         encoder=lambda: encoder,
         query_vectors=cache(lambda texts: query_vectors(store, encoder, texts)),
         progress=lambda *_: None,
+        late_encoder=lambda: late,
+        token_vectors=cache(lambda texts: query_token_vectors(store, late, texts)),
     )
     state = run_variant(variant, batch, Budget(), Memory())
     if state.ranking is None:  # parts of the snapshot went while it was read
@@ -117,22 +126,22 @@ def readers() -> Iterator[list[Any]]:
 
 
 def start_readers(readers: list[Any], tmp_path: Path, store: Store, snapshot: str, stop: Path) -> list[Path]:
-    """Start three readers, wait until each has handed out something, and return their logs."""
+    """Start a reader for each stage, wait until each has handed out something, and return their logs."""
     tests = str(Path(__file__).parents[1])
-    logs = [tmp_path / f"log{n}" for n in range(3)]
-    for number, (log, stage) in enumerate(zip(logs, ("dense", "dense", "bm25"), strict=True)):
+    logs = [tmp_path / f"log{n}" for n in range(len(STAGES))]
+    for number, (log, stage) in enumerate(zip(logs, map(json.dumps, STAGES), strict=True)):
         arguments = [tests, str(store.root), snapshot, stage, str(BATCHES), " ".join(WORDS), str(number), str(stop)]
         with log.open("w") as file:
             readers.append(subprocess.Popen([sys.executable, "-c", READER, *arguments], stdout=file))
     while not all(log.read_text().count("\n") > 20 for log in logs):
-        assert [reader.poll() for reader in readers] == [None] * 3
+        assert [reader.poll() for reader in readers] == [None] * len(STAGES)
         time.sleep(0.05)
     return logs
 
 
 @pytest.mark.slow
 def test_no_revoked_document_is_handed_out_after_the_call_returned(
-    tmp_path: Path, hash_encoder: Any, readers: list[Any]
+    tmp_path: Path, hash_encoder: Any, hash_late_encoder: Any, readers: list[Any]
 ) -> None:
     draw, store, stop = random.Random(5), Store(tmp_path / "store"), tmp_path / "stop"
     documents = [
@@ -140,7 +149,15 @@ def test_no_revoked_document_is_handed_out_after_the_call_returned(
         for n in range(DOCUMENTS)
     ]
     snapshot = publish(
-        store, documents, Whole(), analyzer="en", encoder=hash_encoder, factories=["Flat"], corpus="manuals"
+        store,
+        documents,
+        Whole(),
+        analyzer="en",
+        encoder=hash_encoder,
+        factories=["Flat"],
+        late=hash_late_encoder,
+        late_indexes=["exact", "plaid"],
+        corpus="manuals",
     )
     logs = start_readers(readers, tmp_path, store, snapshot.id, stop)
     deny, returned, took = DenyList(store), {}, []
@@ -153,12 +170,12 @@ def test_no_revoked_document_is_handed_out_after_the_call_returned(
         took.append(time.monotonic() - began)
         time.sleep(0.2)
     stop.touch()
-    assert [reader.wait(timeout=120) for reader in readers] == [0, 0, 0]
+    assert [reader.wait(timeout=120) for reader in readers] == [0] * len(STAGES)
     reads = [line.split() for log in logs for line in log.read_text().splitlines()]
     handed_out = [(float(moment), set(ids)) for moment, _, *ids in reads]
     late = [(moment, d) for moment, ids in handed_out for d in ids & returned.keys() if moment > returned[d]]
     assert late == []
-    assert len(reads) >= 3 * BATCHES  # of four requests each
+    assert len(reads) >= len(STAGES) * BATCHES  # of four requests each
     during = [ids for moment, ids in handed_out if min(returned.values()) < moment < max(returned.values())]
     assert len(during) > 50
     assert all(any(d in ids for _, ids in handed_out) for d in returned)  # each had been handed out before
@@ -168,16 +185,18 @@ def test_no_revoked_document_is_handed_out_after_the_call_returned(
 
 @pytest.mark.slow
 def test_no_purged_document_is_handed_out(
-    tmp_path: Path, hash_encoder: Any, monkeypatch: pytest.MonkeyPatch, readers: list[Any]
+    tmp_path: Path, hash_encoder: Any, hash_late_encoder: Any, monkeypatch: pytest.MonkeyPatch, readers: list[Any]
 ) -> None:
     monkeypatch.setattr("rag_lab.retrieval.encoders.load_encoder", lambda name: hash_encoder)
+    monkeypatch.setattr("rag_lab.retrieval.late.load_late_encoder", lambda name: hash_late_encoder)
     draw, store, stop = random.Random(7), Store(tmp_path / "store"), tmp_path / "stop"
     docs = tmp_path / "docs"
     docs.mkdir()
     names = [f"d{n:02}.txt" for n in range(DOCUMENTS)]
     for name in names:
         (docs / name).write_text(" ".join(draw.choices(WORDS, k=6)) + f" stands in {name} and nowhere else.")
-    with Corpus.create(store, "manuals", encoder="hash", analyzer="en", keep=2) as corpus:
+    settings = {"encoder": "hash", "analyzer": "en", "colbert": "hash", "colbert_indexes": ["exact", "plaid"]}
+    with Corpus.create(store, "manuals", **settings, keep=2) as corpus:
         corpus.add(docs, tenant="default", public=True)
         logs = start_readers(readers, tmp_path, store, "", stop)
         returned: dict[str, float] = {}
@@ -187,11 +206,11 @@ def test_no_purged_document_is_handed_out(
             returned |= dict.fromkeys(gone, time.monotonic())
             assert corpus.purge().proof.clean
         stop.touch()
-        assert [reader.wait(timeout=120) for reader in readers] == [0, 0, 0]
+        assert [reader.wait(timeout=120) for reader in readers] == [0] * len(STAGES)
     reads = [line.split() for log in logs for line in log.read_text().splitlines()]
     handed_out = [(float(moment), set(ids)) for moment, _, *ids in reads]
     assert [(m, d) for m, ids in handed_out for d in ids & returned.keys() if m > returned[d]] == []
-    assert len(reads) >= 3 * BATCHES
+    assert len(reads) >= len(STAGES) * BATCHES
     assert all(any(d in ids for _, ids in handed_out) for d in returned)
     after = [ids for moment, ids in handed_out if moment > max(returned.values())]
     assert set().union(*after) <= set(names[20:])

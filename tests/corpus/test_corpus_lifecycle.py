@@ -853,6 +853,9 @@ def test_corpora_by_name(tmp_path: Path, encoder: Counted) -> None:
         ("kb", {"freshness": 60}, "corpus kb, setting freshness: 60 is not a mapping of fields"),
         ("kb", {"factories": "Flat"}, "corpus kb, setting factories: 'Flat' is not a list of names such as"),
         ("kb", {"keep": True}, "corpus kb, setting keep: True must be a whole number from 1"),
+        ("kb", {"colbert": "no/such/model"}, "late encoder 'no/such/model'"),
+        ("kb", {"colbert_indexes": "plaid"}, "setting colbert_indexes: 'plaid' is not a list of names such as"),
+        ("kb", {"colbert_indexes": ["exact", "hnsw"]}, "setting colbert_indexes: 'hnsw' is unknown; use auto, exact"),
         ("kb", {"analyzer": "fr"}, "corpus kb, setting analyzer: 'fr' is unknown; use one of auto, en"),
         ("kb", {"freshness": {"share": 2}}, "corpus kb, setting freshness.share"),
     ],
@@ -886,6 +889,81 @@ def test_languages_of_the_first_documents_choose_encoder_and_analyzer(
     (docs / "b.txt").write_text("Every employee has twenty days of paid leave a year, and has to ask for them early.")
     assert corpus.update().warnings == ("analyzer zh is not made for en: BM25 finds less there",)
     assert set(asked) == {"multilingual-e5"}
+
+
+@pytest.fixture
+def late(monkeypatch: pytest.MonkeyPatch, hash_late_encoder) -> Counted:
+    """The hashing late-interaction encoder, which remembers what it was asked to encode."""
+    counted = Counted(hash_late_encoder)
+    monkeypatch.setattr("rag_lab.retrieval.late.load_late_encoder", lambda name: counted)
+    return counted
+
+
+def test_a_corpus_has_token_vectors_where_its_settings_ask_for_them(
+    tmp_path: Path, docs: Path, encoder: Counted, late: Counted
+) -> None:
+    with Corpus.create(Store(tmp_path / "plain"), "kb", encoder="hash", analyzer="none") as corpus:
+        corpus.add(docs)
+        assert corpus.snapshot().facts["late"] is None
+        assert late.texts == []
+    settings = {"encoder": "hash", "analyzer": "none", "colbert": "auto"}
+    with Corpus.create(Store(tmp_path / "store"), "kb", **settings) as corpus:
+        corpus.add(docs)
+        assert corpus.catalogue.settings["colbert"] == "minilm"
+        assert len(late.texts) == len(corpus.snapshot().token_vectors) == 3
+        assert corpus.snapshot().facts["late_indexes"] == ["exact", "auto"]
+        (docs / "travel.txt").write_text("The allowance is 600 euros.")
+        late.texts.clear()
+        assert corpus.update().encoded == 1
+        assert late.texts == ["The allowance is 600 euros."]
+        assert corpus.status(drift=False).orphans == {}
+        (docs / "zh.txt").write_text("员工每年有二十天带薪假期，需提前申请。")
+        late._encoder = type(late._encoder)()
+        late._encoder.languages = frozenset({"en"})
+        assert corpus.update().warnings == (
+            "colbert encoder hash-late does not know zh: its scores say little there; make a new corpus with the "
+            "setting 'colbert: multilingual-e5'",
+        )
+
+
+def test_another_encoder_costs_no_new_token_vectors(
+    tmp_path: Path, hash_encoder, late: Counted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Wider(type(hash_encoder)):
+        name, version, dimension = "wider", "wider-1", 256
+
+    loaded = {"hash": hash_encoder, "wider": Wider()}
+    monkeypatch.setattr("rag_lab.retrieval.encoders.load_encoder", loaded.__getitem__)
+    settings = {"encoder": "hash", "analyzer": "none", "colbert": "hash-late"}
+    with Corpus.create(Store(tmp_path / "store"), "kb", **settings) as corpus:
+        corpus.add("dataset:handbook")
+        before = corpus.snapshot().token_vectors
+        late.texts.clear()
+        corpus.migrate("wider", "handbook", limit=10, switch=True)
+        assert late.texts == []
+        after = corpus.snapshot().token_vectors
+        assert corpus.snapshot().facts["encoder"]["name"] == "wider"
+        assert np.array_equal(before.vectors, after.vectors)
+        assert corpus.status(drift=False).orphans == {}
+
+
+def test_a_snapshot_of_another_format_is_published_anew(
+    corpus: Corpus, docs: Path, encoder: Counted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as older:
+        older.setattr("rag_lab.corpus.snapshot.FORMAT", "snapshot-0")
+        corpus.add(docs)
+    old = corpus.snapshot().id
+    with pytest.raises(RagLabError, match="its manifest is not what was written"):
+        _ = corpus.snapshot().documents
+    assert corpus.update().generation == 2
+    assert corpus.status(drift=False).orphans == {}
+    assert visible(corpus, HR) == {"leave.md", "travel.txt", "hr/pay.txt"}
+    assert corpus.update().generation is None
+    for turn in range(3):
+        (docs / "travel.txt").write_text(f"The allowance is {turn} euros.")
+        corpus.update()
+    assert old not in corpus.store.entries("snapshots")
 
 
 def _without_lucene(build: Callable) -> Callable:

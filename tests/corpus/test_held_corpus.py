@@ -134,6 +134,11 @@ def test_documents_that_the_corpus_lacks_are_warned_of(corpus: Corpus) -> None:
             {"variants": [{"ann": [{"dense": {"index": "HNSW32"}}]}]},
             "corpus kb, generation 1: has no FAISS index 'HNSW32'",
         ),
+        (
+            {"variants": ["colbert"]},
+            "corpus kb, generation 1: has no token vectors, which a colbert variant searches; make a new corpus with "
+            "the setting 'colbert: auto', or leave that variant out",
+        ),
         ({"corpus": "nope"}, "corpus nope: unknown, there are kb"),
         ({"generation": 7}, "generation 7: unknown; this corpus has 1"),
         (
@@ -148,3 +153,25 @@ def test_documents_that_the_corpus_lacks_are_warned_of(corpus: Corpus) -> None:
 def test_what_does_not_fit_is_refused(corpus: Corpus, fields: dict, message: str) -> None:
     with pytest.raises(RagLabError, match=message):
         run(corpus, **fields)
+
+
+def test_colbert_searches_the_token_vectors_of_the_corpus(
+    tmp_path: Path, corpus: Corpus, monkeypatch: pytest.MonkeyPatch, hash_late_encoder
+) -> None:
+    named: list[str] = []
+    monkeypatch.setattr(
+        "rag_lab.retrieval.late.load_late_encoder", lambda name: named.append(name) or hash_late_encoder
+    )
+    settings = {"encoder": "hash", "analyzer": "none", "colbert": "hash-late"}
+    with Corpus.create(Store(tmp_path / "other"), "kb", **settings) as late:
+        late.add("dataset:handbook")
+        results = run(late, variants=["colbert", {"narrow": [{"colbert": {"depth": 5}}]}])
+        assert results.runs["colbert"].keys() == results.runs["narrow"].keys()
+        assert results.provenance["models"]["colbert"] == "hash-late hash-late-1"
+        assert set(named) == {"hash-late"}
+        message = "corpus kb, generation 1: has no colbert index 'plaid', which a variant searches; it has exact, auto"
+        with pytest.raises(RagLabError, match=message):
+            run(late, variants=[{"x": [{"colbert": {"index": "plaid"}}]}])
+    named.clear()
+    run(corpus)
+    assert named == []

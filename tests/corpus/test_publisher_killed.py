@@ -40,12 +40,13 @@ PUBLISHER = """
 import os, sys
 sys.path[:0] = [{tests!r}, {here!r}]
 from pathlib import Path
-from conftest import HashEncoder
+from conftest import HashEncoder, HashLateEncoder
 from rag_lab.corpus.corpus import Corpus
-from rag_lab.retrieval import encoders
+from rag_lab.retrieval import encoders, late
 from rag_lab.store import Store
 
 encoders.load_encoder = lambda name: HashEncoder()
+late.load_late_encoder = lambda name: HashLateEncoder()
 
 
 def publish(root, name):
@@ -57,7 +58,7 @@ def publish(root, name):
 """
 
 FORKED = """
-import faiss, filelock, pyarrow.parquet, yaml  # what is imported here, the forked ones have
+import faiss, filelock, pyarrow.parquet, torch, yaml  # what is imported here, the forked ones have
 from test_publisher_killed import parse_here
 from rag_lab.corpus import ingestion, publishing
 from rag_lab.corpus.parsing import parse
@@ -119,12 +120,16 @@ def docs(place: Path) -> Path:
 
 
 @pytest.fixture
-def make(place: Path, docs: Path, monkeypatch: pytest.MonkeyPatch, hash_encoder) -> Callable[..., Corpus]:
+def make(
+    place: Path, docs: Path, monkeypatch: pytest.MonkeyPatch, hash_encoder, hash_late_encoder
+) -> Callable[..., Corpus]:
     monkeypatch.setattr("rag_lab.retrieval.encoders.load_encoder", lambda name: hash_encoder)
+    monkeypatch.setattr("rag_lab.retrieval.late.load_late_encoder", lambda name: hash_late_encoder)
     monkeypatch.setattr(ingestion, "parse_guarded", parse_here)
 
     def made(analyzer: str) -> Corpus:
-        corpus = Corpus.create(Store(place / "store"), "kb", encoder="hash", analyzer=analyzer, keep=2)
+        settings = {"encoder": "hash", "colbert": "hash", "colbert_indexes": ["exact", "plaid"], "keep": 2}
+        corpus = Corpus.create(Store(place / "store"), "kb", analyzer=analyzer, **settings)
         write_step(docs, 0)
         corpus.add(docs)
         return corpus
@@ -152,7 +157,8 @@ def whole(corpus: Corpus, texts: dict[str, str], files: dict[str, str]) -> bool:
     assert {name for name, rows in table.documents.items() if not readable[rows].all()} == denied
     held = {document.document_id: document.text for document in corpus.documents()}
     assert {name: table.text[rows.start] for name, rows in table.documents.items()} == held
-    assert len(snapshot.vectors) == len(table) == len(held)
+    assert len(snapshot.vectors) == len(snapshot.token_vectors) == len(table) == len(held)
+    assert snapshot.late("plaid").card.built == "plaid"
     return held == texts
 
 

@@ -28,7 +28,7 @@ READER = Principal("acme")
 KILLS = 20
 PURGER = """
 import os, sys
-import faiss, filelock, pyarrow.parquet, yaml  # what is imported here, the forked ones have
+import faiss, filelock, pyarrow.parquet, torch, yaml  # what is imported here, the forked ones have
 from pathlib import Path
 from rag_lab.corpus import publishing, purge
 from rag_lab.corpus.corpus import Corpus
@@ -71,10 +71,17 @@ def docs(place: Path) -> Path:  # noqa: F811
 
 
 @pytest.fixture
-def corpus(place: Path, monkeypatch: pytest.MonkeyPatch, hash_encoder) -> Iterator[Corpus]:  # noqa: F811
+def corpus(
+    place: Path,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+    hash_encoder,
+    hash_late_encoder,
+) -> Iterator[Corpus]:
     monkeypatch.setattr("rag_lab.retrieval.encoders.load_encoder", lambda name: hash_encoder)
+    monkeypatch.setattr("rag_lab.retrieval.late.load_late_encoder", lambda name: hash_late_encoder)
     monkeypatch.setattr(ingestion, "parse_guarded", parse_here)
     settings = {"encoder": "hash", "analyzer": "none", "factories": ["Flat", "HNSW8"]}
+    settings |= {"colbert": "hash", "colbert_indexes": ["exact", "plaid"]}
     with Corpus.create(Store(place / "store"), "kb", **settings) as made:
         yield made
 
