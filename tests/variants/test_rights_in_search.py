@@ -29,6 +29,7 @@ VARIANTS = {
     "plaid": load_variant("plaid", [{"colbert": {"index": "plaid", "cells": 1, "compared": 2}}, "assemble"]),
     "approximate": load_variant("approximate", [{"dense": {"index": "HNSW8"}}, "assemble", "generate"]),
     "hybrid": load_variant("hybrid"),
+    "rerank": load_variant("rerank"),
     "gold_context": load_variant("gold_context"),
 }
 
