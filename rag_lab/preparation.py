@@ -50,6 +50,7 @@ from rag_lab.retrieval.late import LateEncoder
 from rag_lab.store import Store, digest
 from rag_lab.training import learned, training_part, training_splits
 from rag_lab.variants import Variant, is_bound, place
+from rag_lab.variants.compress import Compress
 from rag_lab.variants.execute import Memory, run_variant
 from rag_lab.variants.query_vectors import QueryTokenVectors, QueryVectors, query_token_vectors, query_vectors
 from rag_lab.variants.stage import Batch
@@ -167,6 +168,12 @@ class Preparation:
             self.warnings.append(
                 f"the extractive reader was developed with questions of {found.name} in view: how well it answers and "
                 "abstains here is not held out; the retrieval figures are"
+            )
+        compressing = [name for name, v in self.variants.items() if any(isinstance(s, Compress) for s in v.stages)]
+        if compressing and found.name in DEVELOPED_ON:
+            self.warnings.append(
+                f"'compress' chooses sentences by rules that were developed with questions of {found.name} in view: "
+                f"what it keeps here ({', '.join(compressing)}) is not held out"
             )
         return found
 

@@ -142,3 +142,11 @@ def test_training_questions_without_a_relevant_document_teach_nothing(tmp_path: 
     (folder / "qrels" / "train.tsv").write_text(lines)
     with pytest.raises(RagLabError, match="cannot learn on split 'train': no question has a judged document"):
         run(folder, store, {"weights": "learned"})
+
+
+def test_a_compression_says_where_its_rules_were_developed(tmp_path: Path, store: Store) -> None:
+    variants = [{"short": ["bm25", "assemble", "compress"]}, {"long": ["bm25", "assemble"]}]
+    for name, warned in (("squad2-dev", True), ("rooms", False)):
+        folder = write(tmp_path / name, {"test": TEST})
+        results = rag_lab.run(dataset=str(folder), variants=variants, generator="none", store=store, progress=False)
+        assert any("what it keeps here (short) is not held out" in warning for warning in results.warnings) == warned

@@ -1,15 +1,18 @@
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from rag_lab.budgets import Budget
-from rag_lab.contracts import RagLabError
+from rag_lab.contracts import Question, RagLabError, Ranking
 from rag_lab.retrieval.fusion import weighted_sum
 from rag_lab.variants import load_variant
 from rag_lab.variants.execute import Memory, run_variant
+from rag_lab.variants.fuse import WeightedSum
+from rag_lab.variants.learning import Lesson
 
 CHANNELS = ["bm25", "dense"]
 
@@ -91,6 +94,23 @@ def test_weights_that_nothing_has_learned_fail_the_questions(house: Any, ask: An
     state = run_variant(fused(weights="learned"), house.batch([ask("pump")], store), Budget(), Memory())
     assert state.failures[0].stage == "weighted_sum"
     assert state.failures[0].cause == "weighted_sum.weights: are still to be learned; run the variant in an experiment"
+
+
+@pytest.mark.parametrize(("removed", "reached"), [(False, 1 / np.log2(3)), (True, 1.0)])
+def test_a_question_that_is_a_document_does_not_learn_from_itself(removed: bool, reached: float) -> None:
+    rows = Ranking.from_scores("bm25", 1, [0, 0], [0, 1], [2.0, 1.0])  # d0 is the question, d1 is relevant
+    table = SimpleNamespace(documents={"d0": slice(0, 1), "d1": slice(1, 2)})
+    state = SimpleNamespace(
+        channels={"bm25": rows}, batch=SimpleNamespace(snapshot=SimpleNamespace(chunks=table)), failures={}
+    )
+    dataset = SimpleNamespace(
+        questions=[Question("d0", "?")], qrels={"d0": {"d1": 1, "gone": 0}}, remove_identical_ids=removed
+    )
+    stage = WeightedSum(weights="learned")
+    learned = stage.learn(Lesson(dataset, state))  # type: ignore[arg-type]
+    assert learned.facts["score"] == pytest.approx(reached)
+    assert learned.stage.weights == {"bm25": 1.0}
+    assert (stage.training_split, learned.stage.training_split) == ("train", None)
 
 
 def test_equal_stages_with_other_weights_are_other_outputs(house: Any, ask: Any, store: Any) -> None:
