@@ -1,4 +1,4 @@
-"""The command line: ``rag-lab run | compare | report | datasets | corpus | doctor | ui``."""
+"""The command line: ``rag-lab run | compare | report | ann | datasets | corpus | doctor | ui``."""
 
 from __future__ import annotations
 
@@ -176,14 +176,55 @@ def compare(
 
 
 @app.command()
-def report(folder: Annotated[Path, typer.Argument(help="Folder of a run.")]) -> None:
-    """Write report.html and report.pdf of a finished run once more."""
+def report(folder: Annotated[Path, typer.Argument(help="Folder of a run or a study.")]) -> None:
+    """Write report.html and report.pdf of a finished run or study once more."""
     from rag_lab import reports
+    from rag_lab.ann.results import AnnResults
     from rag_lab.results import Results
 
-    written = reports.write(Results.load(folder), folder)
+    written = reports.write((AnnResults if AnnResults.is_in(folder) else Results).load(folder), folder)
     for name in reports.FORMATS:
         typer.echo(written[name])
+
+
+@app.command()
+def ann(
+    study: Annotated[Path, typer.Argument(help="Study file (YAML).")],
+    dataset: Annotated[str | None, typer.Option(help="Dataset name or folder, instead of the file's.")] = None,
+    sizes: Annotated[str | None, typer.Option(help="Numbers of vectors, separated by commas.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for results and report [reports/NAME].")] = None,
+    report: Annotated[bool, typer.Option(help="Write report.html and report.pdf.")] = True,
+) -> None:
+    """Compare indexes of vectors with exact search: recall, times, memory and build time, by number of vectors."""
+    from rag_lab import reports
+    from rag_lab.ann.definition import AnnStudy
+    from rag_lab.ann.sweep import ann_study
+    from rag_lab.terminal import print_written
+    from rag_lab.terminal_studies import print_ann
+
+    changes: dict[str, Any] = {} if dataset is None else {"dataset": dataset}
+    if sizes is not None:
+        changes["sizes"] = _numbers(sizes)
+    definition = AnnStudy.load(study)
+    definition = AnnStudy.read({**definition.model_dump(), **changes}, ", ".join(f"--{name}" for name in changes))
+    folder = out or Path("reports") / definition.name
+    _check_folder(folder)
+    results = ann_study(definition, progress=sys.stderr.isatty())
+    results.save(folder)
+    written = {"results": str(folder / "results.json")}
+    if report:
+        paths = reports.write(results, folder)
+        written |= {f"report ({name})": str(paths[name]) for name in reports.FORMATS}
+    print_ann(results)
+    print_written(written)
+
+
+def _numbers(given: str) -> list[int]:
+    """Whole numbers separated by commas."""
+    try:
+        return [int(part) for part in given.split(",")]
+    except ValueError:
+        raise RagLabError(f"--sizes: {given!r} is not a list of whole numbers such as 10000,100000") from None
 
 
 @app.command()

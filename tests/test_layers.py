@@ -28,7 +28,7 @@ ROWS = (
     ("results", "scoring"),
     ("preparation", "training", "experiment", "comparison", "ablation", "ann"),
     ("reports", "tracking"),
-    ("session", "doctor", "terminal", "terminal_corpus", "cli", "corpus_cli", "__main__", "__init__"),
+    ("session", "doctor", "terminal", "terminal_corpus", "terminal_studies", "cli", "corpus_cli", "__main__", "__init__"),
 )
 
 

@@ -10,13 +10,15 @@ from rag_lab.contracts import RagLabError
 from rag_lab.store import write_atomically
 
 if TYPE_CHECKING:
+    from rag_lab.ann.results import AnnResults
+    from rag_lab.reports.blocks import Document
     from rag_lab.results import Results
 
 FORMATS = ("html", "pdf")
 
 
-def write(results: Results, folder: str | Path, formats: Sequence[str] = FORMATS) -> dict[str, Path]:
-    """Write ``figures/*.svg`` and ``*.png``, ``report.html`` and ``report.pdf`` into a run's folder.
+def write(results: Results | AnnResults, folder: str | Path, formats: Sequence[str] = FORMATS) -> dict[str, Path]:
+    """Write ``figures/*.svg`` and ``*.png``, ``report.html`` and ``report.pdf`` into the folder of a run or a study.
 
     Returns the reports' paths by format, and each figure's SVG under ``figures/NAME``. Every file appears whole or not
     at all. Raises RagLabError when a format is not known.
@@ -24,15 +26,10 @@ def write(results: Results, folder: str | Path, formats: Sequence[str] = FORMATS
     unknown = [name for name in formats if name not in FORMATS]
     if unknown:
         raise RagLabError(f"report: format {unknown[0]!r} is not known; use {' or '.join(FORMATS)}")
-    from rag_lab.reports import figures as drawing
     from rag_lab.reports import html, pdf
-    from rag_lab.reports.document import build
-    from rag_lab.reports.selection import select
 
     target = Path(folder)
-    selection = select(results)
-    document = build(results, selection)
-    drawn = drawing.draw(results, selection)
+    document, drawn = _content(results)
     vectors = {name: svg for name, (svg, _) in drawn.items()}
     written: dict[str, Path] = {}
     for name, (svg, png) in drawn.items():
@@ -43,6 +40,21 @@ def write(results: Results, folder: str | Path, formats: Sequence[str] = FORMATS
     if "pdf" in formats:
         written["pdf"] = _put(target / "report.pdf", pdf.render(document, vectors))
     return written
+
+
+def _content(results: Results | AnnResults) -> tuple[Document, dict[str, tuple[bytes, bytes]]]:
+    """The report as data, and its drawings by name as SVG and PNG."""
+    from rag_lab.ann.results import AnnResults
+
+    if isinstance(results, AnnResults):
+        from rag_lab.reports import ann, ann_figures
+
+        return ann.build(results), ann_figures.draw(results)
+    from rag_lab.reports import document, figures
+    from rag_lab.reports.selection import select
+
+    selection = select(results)
+    return document.build(results, selection), figures.draw(results, selection)
 
 
 def _put(path: Path, content: bytes) -> Path:

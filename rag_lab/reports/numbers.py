@@ -109,6 +109,16 @@ def duration(value: Any) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.1f}"
 
 
+def data_size(value: Any) -> str:
+    """Bytes in three significant digits, in units of a thousand: ``1.54 GB``, ``181 MB``, ``0``."""
+    if not known(value):
+        return DASH
+    size, units = float(f"{value:.3g}"), ["bytes", "kB", "MB", "GB", "TB"]
+    while size >= 1000 and len(units) > 1:
+        size, units = size / 1000, units[1:]
+    return f"{size:,.0f} {units[0]}" if size >= 100 or units[0] == "bytes" else f"{_significant(size)} {units[0]}"
+
+
 def plural(n: int, noun: str) -> str:
     """``1 question``, ``2 questions``."""
     return f"{n:,} {noun}" + ("" if n == 1 else "s")
