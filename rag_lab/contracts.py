@@ -34,6 +34,10 @@ class RagLabError(Exception):
     """An error that its user can act on: one line that names the place, what is wrong, and the fix."""
 
 
+class Unavailable(RagLabError):
+    """What was named is not on this machine and cannot be fetched."""
+
+
 # --- rights ---------------------------------------------------------------------------------------------------------
 
 

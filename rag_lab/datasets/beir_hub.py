@@ -11,7 +11,7 @@ import zipfile
 from datetime import UTC, datetime
 from pathlib import Path
 
-from rag_lab.contracts import RagLabError
+from rag_lab.contracts import RagLabError, Unavailable
 from rag_lab.datasets.beir_folder import STATED, read_folder
 from rag_lab.datasets.collection import Collection
 from rag_lab.datasets.keeping import by_hand, publish, working_folder
@@ -69,7 +69,7 @@ def _download(name: str, url: str, work: Path, target: Path) -> Path:
     try:
         folder = Path(download_and_unzip(url, str(work)))
     except (OSError, zipfile.BadZipFile) as error:
-        raise RagLabError(f"{url}: the download broke off ({error}); try again, {by_hand(name, target)}") from error
+        raise Unavailable(f"{url}: the download broke off ({error}); try again, {by_hand(name, target)}") from error
     archive = work / f"{name}.zip"
     checksums = _checksums(archive)
     if checksums["md5"] != ARCHIVES[name]:
@@ -94,7 +94,7 @@ def _ask(url: str, name: str, target: Path) -> None:
         problem = f"the host answers {error.code} {error.reason}"
     except (urllib.error.URLError, OSError, ValueError) as error:
         problem = f"the host cannot be reached ({getattr(error, 'reason', error)})"
-    raise RagLabError(f"{url}: {problem}; try again later, {by_hand(name, target)}")
+    raise Unavailable(f"{url}: {problem}; try again later, {by_hand(name, target)}")
 
 
 def _checksums(archive: Path) -> dict[str, str]:

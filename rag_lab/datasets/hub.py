@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 
-from rag_lab.contracts import RagLabError
+from rag_lab.contracts import RagLabError, Unavailable
 from rag_lab.datasets.beir_folder import read_folder, write_folder
 from rag_lab.datasets.collection import DEFAULT_SPLIT, Collection
 from rag_lab.datasets.hub_rows import from_rows
@@ -123,7 +123,7 @@ class _Hub:
         except (OSError, ValueError, RuntimeError, datasets.exceptions.DatasetsError) as error:
             why = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
             more = f", {self.otherwise}" if self.otherwise else ""
-            raise RagLabError(
+            raise Unavailable(
                 f"{self.address}: it cannot be loaded: {why}; check the name and the network{more}"
             ) from error
 

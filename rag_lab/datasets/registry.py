@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import ModuleType
 from typing import NamedTuple
 
-from rag_lab.contracts import RagLabError
+from rag_lab.contracts import Unavailable
 from rag_lab.datasets import beir_folder, beir_hub, embedded, hub
 from rag_lab.datasets.collection import Collection
 from rag_lab.datasets.options import DATA_ROOT, Options
@@ -34,7 +34,7 @@ def find(name: str, options: Options) -> Collection:
         if collection is not None:
             return collection
     looked = "; ".join(tried)
-    raise RagLabError(
+    raise Unavailable(
         f"dataset {name!r}: not found; looked in: {looked}. Give a folder, or put one named {name} under "
         f"{DATA_ROOT} or {options.cache}"
     )
