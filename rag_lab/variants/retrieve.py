@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
-from rag_lab.contracts import BoolArray, FloatArray, IntArray, Queries, Ranking
+from rag_lab.contracts import BoolArray, Event, FloatArray, IntArray, Queries, Ranking
 from rag_lab.corpus.chunk_table import ChunkTable
 from rag_lab.corpus.rights import Scope, Scopes
 from rag_lab.retrieval.dense import DenseIndex
@@ -64,7 +64,8 @@ class Channel(Stage):
         if not queries.texts:
             return Output(*by_question(Found(Ranking.from_scores(self.name, 0, [], [], []), np.zeros(0)), queries))
         found = self.search(state.batch, queries, shared_depth(plan["depth"], queries))
-        return Output(*by_question(found, queries))
+        ranking, ms, facts = by_question(found, queries)
+        return Output(ranking, ms, facts, credits(self.name, queries, facts))
 
     def apply(self, state: State, plan: Plan, output: Output, key: str) -> None:
         """Book the candidates drawn. A channel that ran dry before its cap was not cut by it."""
@@ -256,6 +257,17 @@ def shared_depth(depth: npt.NDArray[np.int64], queries: Queries) -> npt.NDArray[
     place = np.arange(len(queries.of)) - first[queries.of]
     each, over = np.divmod(depth[queries.of], counts[queries.of])
     return np.asarray(each + (place < over), dtype=np.int64)
+
+
+def credits(channel: str, queries: Queries, facts: Mapping[str, npt.NDArray[Any]]) -> dict[int, tuple[Event, ...]]:
+    """For each query of a question that has several: how many of the candidates it ranked best."""
+    if "found_by" not in facts:
+        return {}
+    best = np.bincount(facts["found_by"], minlength=len(queries.of)).tolist()
+    said: dict[int, list[Event]] = {}
+    for i in np.flatnonzero(queries.counts[queries.of] > 1).tolist():
+        said.setdefault(int(queries.of[i]), []).append(Event(channel, "found", queries.texts[i], float(best[i])))
+    return {question: tuple(events) for question, events in said.items()}
 
 
 def by_question(found: Found, queries: Queries) -> tuple[Ranking, npt.NDArray[np.float64], dict[str, npt.NDArray[Any]]]:

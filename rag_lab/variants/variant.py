@@ -21,6 +21,7 @@ from rag_lab.variants import (
     fuse,
     long_context,
     place_gold,
+    query_transforms,
     rerank,
     retrieve,
     route,
@@ -31,7 +32,20 @@ BASELINES = ("no_retrieval", "gold_context")
 PLACES = ("gold_first", "gold_middle", "gold_last")
 """The same passages, the gold ones at another place of the context; they are compared with one another alone."""
 NAME = re.compile(r"\w[\w .+-]{0,63}")
-STAGE_MODULES = (route, retrieve, colbert, fuse, rerank, diversify, expand, long_context, place_gold, answer, compress)
+STAGE_MODULES = (
+    query_transforms,
+    route,
+    retrieve,
+    colbert,
+    fuse,
+    rerank,
+    diversify,
+    expand,
+    long_context,
+    place_gold,
+    answer,
+    compress,
+)
 
 
 def is_bound(name: str, baseline: str = "") -> bool:

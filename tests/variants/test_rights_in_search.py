@@ -26,10 +26,13 @@ VARIANTS = {
     "bm25": load_variant("bm25"),
     "dense": load_variant("dense"),
     "colbert": load_variant("colbert"),
-    "plaid": load_variant("plaid", [{"colbert": {"index": "plaid", "cells": 1, "compared": 2}}, "assemble"]),
+    "plaid": load_variant(
+        "plaid", [{"colbert": {"index": "plaid", "cells": 1, "compared": 2}}, "assemble", "generate"]
+    ),
     "approximate": load_variant("approximate", [{"dense": {"index": "HNSW8"}}, "assemble", "generate"]),
     "hybrid": load_variant("hybrid"),
     "rerank": load_variant("rerank"),
+    "multi_query": load_variant("multi_query"),
     "gold_context": load_variant("gold_context"),
 }
 

@@ -131,7 +131,7 @@ def _coordinated(text: str) -> list[str]:
     if len(pieces) < 2 or not all(_ASKS.search(piece) for piece in pieces):
         return []
     first = pieces[0].removeprefix("请问")
-    means = "#1" if re.search("^(?:谁|哪)|是谁$|是哪", first) else _subject(first)
+    means = "#1" if re.search("^(?:谁|哪)|是谁$|是哪", first) else subject(first)
     parts = [first] + [_PRONOUN.sub(means, piece) if means else piece for piece in pieces[1:]]
     if means and means != "#1":
         # A clause without a subject goes on about that of the first one.
@@ -139,12 +139,12 @@ def _coordinated(text: str) -> list[str]:
     return [part + "？" for part in parts]
 
 
-def _joined(subject: str, rest: str) -> str:
+def _joined(about: str, rest: str) -> str:
     """A subject and what is said of it, apart where they would run into one word."""
-    return subject + " " * ((subject[-1] + rest[0]).isascii()) + rest
+    return about + " " * ((about[-1] + rest[0]).isascii()) + rest
 
 
-def _subject(piece: str) -> str:
+def subject(piece: str) -> str:
     """What stands before the first verb-like word of a question, as far as that can be told."""
     match = re.match(
         rf"(?P<name>[{QUOTE}]|[^的是在于由什哪谁何几多怎有,，]{{2,20}}?)(?:的|是|在|于|由|什么|哪|谁|何|几|多|怎|有)",

@@ -50,6 +50,28 @@ _VERSION = re.compile(
     r"|(?:版本|第)\s?(\d+(?:\.\d+)+)\s?版?|(?<![\d.])(\d+(?:\.\d+)+)\s?版",
     re.IGNORECASE,
 )
+_SAME_DAY = {
+    "today": "今天",
+    "yesterday": "昨天",
+    "tomorrow": "明天",
+    "last year": "去年 previous\\syear past\\syear",
+    "this year": "今年",
+    "next year": "明年",
+    "last month": "上月 上个月 previous\\smonth past\\smonth",
+    "this month": "本月 这月 这个月",
+    "next month": "下月 下个月",
+    "last week": "上周 上个周 previous\\sweek past\\sweek",
+    "this week": "本周 这周",
+    "next week": "下周 下个周",
+    "last quarter": "上季度 previous\\squarter past\\squarter",
+    "this quarter": "本季度",
+    "next quarter": "下季度",
+    **{
+        f"{day}day": f"{day}days 星期{mark} 礼拜{mark} 周{mark}"
+        for day, mark in zip(("mon", "tues", "wednes", "thurs", "fri", "satur"), "一二三四五六", strict=True)
+    },
+    "sunday": "sundays 星期日 星期天 礼拜日 礼拜天 周日",
+}
 _EXTENSION = "py|ya?ml|jsonl?|txt|csv|tsv|pdf|md|rst|docx?|xlsx?|pptx?|html?|xml|sh|log|cfg|ini|toml|exe|dll|zip|gz"
 _TOKEN = re.compile(
     r"(?<![A-Za-z0-9_])(?:--[A-Za-z][\w-]*|~?/[\w.-]+(?:/[\w.-]+)*|[A-Za-z0-9_]+(?:[-_./:#+][A-Za-z0-9_]+)*)",
@@ -67,7 +89,7 @@ _RELATIVE = re.compile(
     rf"decade|century|spring|summer|autumn|fall|winter|{_MONTHS}|{_WEEKDAYS})|{_WEEKDAYS}s?"
     rf"|(?<=in )(?:{_MONTHS})|(?<=of )(?:{_MONTHS})|(?<=since )(?:{_MONTHS})|(?<=until )(?:{_MONTHS})"
     rf"|(?<=before )(?:{_MONTHS})|(?<=after )(?:{_MONTHS})|(?<=during )(?:{_MONTHS})|(?<=by )(?:{_MONTHS}))\b"
-    r"|[今昨明前后]天|[今去明前后]年|[上下本这]个?[月周]|[上下本]季度|(?:星期|礼拜)[一二三四五六日天]|周[一二三四五六日](?!年)",
+    r"|[今昨明前后]天|[今去明前后]年|[上下本这]个?[月周]|[上下本]季度|(?:星期|礼拜)[一二三四五六日天]|周[一二三四五六日](?![年岁])",
     re.IGNORECASE,
 )
 
@@ -113,6 +135,7 @@ _UNITS = {
     "nth": "st nd rd th",
 }
 _CURRENCIES = ("USD", "EUR", "GBP", "CNY", "RMB", "JPY")
+_DAY_NAMES = {name.replace("\\s", " "): day for day, names in _SAME_DAY.items() for name in names.split()}
 _SCALE = {
     **dict.fromkeys(("hundred", "百"), 100),
     **dict.fromkeys(("thousand", "千"), 1000),
@@ -162,7 +185,7 @@ def _facts(text: str) -> Iterator[Fact]:
         rest = _masked(rest, span)
     for match in _RELATIVE.finditer(rest):
         rest = _masked(rest, match.span())
-        yield Fact("date", match[0], (" ".join(match[0].casefold().split()),))
+        yield Fact("date", match[0], _day(match[0].casefold()))
     for match in _VERSION.finditer(rest):
         rest = _masked(rest, match.span())
         yield Fact("number", match[0].strip(), (next(filter(None, match.groups())), ""))
@@ -176,6 +199,12 @@ def _facts(text: str) -> Iterator[Fact]:
             yield Fact("acronym", token, (token.casefold(),))
     for match in _QUANTITY.finditer(rest):
         yield Fact("number", match[0].strip(), _quantity(match))
+
+
+def _day(words: str) -> tuple[str, ...]:
+    """What a date means that names no day: a month of any year, or one that is relative."""
+    months = _MONTHS.casefold().split("|")
+    return ("", str(months.index(words) + 1), "") if words in months else (_DAY_NAMES.get(words, words),)
 
 
 def phrase(text: str) -> str:
