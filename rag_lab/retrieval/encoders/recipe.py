@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,15 @@ def bytes_digest(parts: Iterable[bytes | memoryview]) -> str:
     for part in parts:
         total.update(part)
     return total.hexdigest()[:16]
+
+
+def state_bytes(state: Mapping[str, Any]) -> Iterator[bytes]:
+    """Names, shapes and values of a model's parameters as loaded (`state_dict`), in order of names."""
+    import torch
+
+    for key, tensor in sorted(state.items()):
+        yield f"{key}{tuple(tensor.shape)}{tensor.dtype}".encode()
+        yield tensor.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes()
 
 
 def files_digest(paths: Iterable[Path]) -> str:

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from rag_lab.contracts import IntArray, RagLabError, Span
-from rag_lab.retrieval.encoders.recipe import Recipe, bytes_digest
+from rag_lab.retrieval.encoders.recipe import Recipe, bytes_digest, state_bytes
 from rag_lab.retrieval.encoders.texts import VectorArray, encode_distinct
 from rag_lab.retrieval.encoders.tokens import TokenMap
 
@@ -115,11 +115,7 @@ def prompt_of(model: Any, *keys: str) -> str:
 
 def model_bytes(model: Any) -> Iterator[bytes]:
     """The bytes of all parameters as loaded, then of the tokenizer."""
-    import torch
-
-    for key, tensor in sorted(model.state_dict().items()):
-        yield f"{key}{tuple(tensor.shape)}{tensor.dtype}".encode()
-        yield tensor.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes()
+    yield from state_bytes(model.state_dict())
     backend = getattr(model.tokenizer, "backend_tokenizer", None)
     yield (backend.to_str() if backend else json.dumps(model.tokenizer.get_vocab(), sort_keys=True)).encode()
 

@@ -2,17 +2,38 @@
 
 from __future__ import annotations
 
-from rag_lab.contracts import RagLabError
+from functools import cache
+
 from rag_lab.retrieval.late.vectors import LateEncoder
 
 
 def load_late_encoder(name: str) -> LateEncoder:
-    """The encoder of that name: "minilm", "multilingual-e5", or a ColBERT checkpoint by folder or hub name.
+    """The encoder of that name: "minilm" (English), "multilingual-e5" (Chinese, English and more), or a ColBERT
+    checkpoint by folder or hub name, such as ``colbert-ir/colbertv2.0``.
 
-    The embedded ones are loaded once a process. Raises `RagLabError` when nothing of that name can be loaded.
+    The embedded ones are loaded once a process. colbert-ai runs code that a checkpoint brings: name those you trust.
+    Raises `RagLabError` when nothing of that name can be loaded, or it is no ColBERT checkpoint.
     """
     if name == "minilm":
-        from rag_lab.retrieval.late.minilm import MiniLMLateEncoder
+        return _minilm()
+    return _multilingual_e5() if name == "multilingual-e5" else _checkpoint(name)
 
-        return MiniLMLateEncoder()
-    raise RagLabError(f"late encoder {name!r}: not known")
+
+@cache
+def _minilm() -> LateEncoder:
+    from rag_lab.retrieval.late.minilm import MiniLMLateEncoder
+
+    return MiniLMLateEncoder()
+
+
+@cache
+def _multilingual_e5() -> LateEncoder:
+    from rag_lab.retrieval.late.e5 import E5LateEncoder
+
+    return E5LateEncoder()
+
+
+def _checkpoint(name: str) -> LateEncoder:
+    from rag_lab.retrieval.late.checkpoint import CheckpointEncoder
+
+    return CheckpointEncoder(name)
