@@ -22,7 +22,8 @@ from typing import Any
 import numpy as np
 
 from rag_lab.retrieval import jvm
-from rag_lab.retrieval.bm25 import Bm25Index, Entries, Hits, build
+from rag_lab.retrieval.bm25 import Bm25Index, build
+from rag_lab.retrieval.row_index import Entries, Hits
 
 K1, B = 0.9, 0.4
 THREADS = 2
@@ -115,7 +116,7 @@ def report(name: str, rag_lab: float, pyserini: float) -> None:
 
 def agreement(hits: Hits, run: Run, ids: list[str], names: list[str]) -> str:
     """How many rankings are the same, and how far scores differ in those."""
-    ranking = hits.ranking()
+    ranking = hits.ranking("bm25")
     same, furthest = 0, 0.0
     for query, name in enumerate(names):
         start, end = ranking.offsets[query : query + 2]

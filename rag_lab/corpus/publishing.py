@@ -335,7 +335,7 @@ def _lucene_builder(store: Store, analyzer: str, rows: _Rows, change: _Change) -
 
 def _entries(parts: Sequence[Part]) -> Any:
     """The chunks of some parts as Lucene's entries."""
-    from rag_lab.retrieval.bm25 import Entries
+    from rag_lab.retrieval.row_index import Entries
 
     if not parts:
         return Entries([], [], [], [], np.zeros(0, dtype=np.int64))

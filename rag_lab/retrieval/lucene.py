@@ -148,7 +148,7 @@ def open_reader(directory: Any, folder: Path) -> Any:
     try:
         return java_class("org.apache.lucene.index.DirectoryReader").open(directory)
     except java_exception() as error:
-        raise RagLabError(f"{folder}: no readable BM25 index ({java_error(error)}); build it again") from error
+        raise RagLabError(f"{folder}: no readable Lucene index ({java_error(error)}); build it again") from error
 
 
 def searcher(reader: Any) -> Any:

@@ -23,8 +23,9 @@ from hypothesis import strategies as st
 
 from rag_lab.contracts import RagLabError
 from rag_lab.retrieval import lucene
-from rag_lab.retrieval.bm25 import Bm25Index, Entries, Hits, build, index_version, normalise, update
+from rag_lab.retrieval.bm25 import Bm25Index, build, index_version, normalise, update
 from rag_lab.retrieval.jvm import java_string
+from rag_lab.retrieval.row_index import Entries, Hits
 
 
 def make(
@@ -99,7 +100,7 @@ def test_arrays_are_those_of_a_ranking(animals: Bm25Index) -> None:
     assert (hits.query.dtype, hits.row.dtype, hits.score.dtype) == (np.int32, np.int32, np.float32)
     assert hits.ms.shape == (3,)
     assert (hits.ms > 0).all()
-    ranking = hits.ranking()
+    ranking = hits.ranking("bm25")
     assert (ranking.channel, ranking.size, ranking.score.dtype) == ("bm25", 3, np.float64)
     assert [list(ranking.of(query)) for query in range(3)] == [[3, 2], [], [4, 1, 0]]
 
@@ -378,7 +379,7 @@ def test_a_failed_build_gives_up_its_lock(tmp_path: Path) -> None:
     folder = tmp_path / "index"
     with pytest.raises(RagLabError, match=r"Lucene stopped at chunk 0 of document 000001: .*immense term"):
         build(folder, entries(["x", "y"], ["0", "s" * 40_000]), "en")
-    with pytest.raises(RagLabError, match="no readable BM25 index"):
+    with pytest.raises(RagLabError, match="no readable Lucene index"):
         Bm25Index(folder)
     broken: Any = ["x", None]
     for path in folder.iterdir():
@@ -483,11 +484,11 @@ def test_opening_names_what_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyP
     with pytest.raises(RagLabError, match="no such folder"):
         Bm25Index(tmp_path / "absent")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(RagLabError, match="no readable BM25 index"):
+    with pytest.raises(RagLabError, match="no readable Lucene index"):
         Bm25Index(tmp_path / "empty")
     make(tmp_path / "damaged", ["x"]).close()
     (tmp_path / "damaged" / "segments_1").write_bytes(b"\x3f\xd7\x6c\x17short")
-    with pytest.raises(RagLabError, match="no readable BM25 index") as caught:
+    with pytest.raises(RagLabError, match="no readable Lucene index") as caught:
         Bm25Index(tmp_path / "damaged")
     assert "\n" not in str(caught.value)
     monkeypatch.setattr("rag_lab.retrieval.bm25.ANALYSIS", "0")
