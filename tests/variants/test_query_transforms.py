@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scripted_writer import ScriptedWriter
 
@@ -528,6 +528,7 @@ def test_nobody_is_asked_where_nothing_is_to_be_translated(chinese: Callable[...
 # --- properties -------------------------------------------------------------------------------------------------------
 
 
+@settings(deadline=None)
 @given(
     said=st.lists(
         st.sampled_from(["lamp", "pump\n", "[", '"', "]", "42", "HR-9", "\n", "#1", "{", "1. ", " valve"]), max_size=12

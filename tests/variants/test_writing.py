@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scripted_writer import ScriptedWriter
 
@@ -169,6 +169,7 @@ def test_without_a_writer_the_error_says_how_to_get_one(batch: Batch) -> None:
 AMOUNTS = st.integers(0, 40)
 
 
+@settings(deadline=None)
 @given(
     caps=st.fixed_dictionaries({}, optional=dict.fromkeys(("llm_calls", "context_tokens", "output_tokens"), AMOUNTS)),
     words=st.lists(st.integers(1, 15), max_size=8),

@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rag_lab.generation.queries.asking import instructions, put_question, read_lines, read_passage, read_text
@@ -60,6 +60,7 @@ def test_a_passage_is_one_line() -> None:
     assert read_passage(" \n") == ""
 
 
+@settings(deadline=None)
 @given(st.lists(st.text(st.characters(codec="utf-8"), min_size=1, max_size=20), max_size=6))
 def test_a_json_list_is_read_whatever_it_holds(texts: list[str]) -> None:
     expected = [" ".join(text.split()) for text in texts]
@@ -69,6 +70,7 @@ def test_a_json_list_is_read_whatever_it_holds(texts: list[str]) -> None:
     assert all(any(one in whole for whole in expected) for one in found)
 
 
+@settings(deadline=None)
 @given(st.text(max_size=80))
 def test_reading_never_fails(written: str) -> None:
     found = read_lines(written)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rag_lab.generation.queries.decomposition import LONGEST, SubQuestion, decompose
@@ -145,6 +145,7 @@ CHINESE_WORDS = "的 导演 谁 和 ， ？ 哪个 更大 《甲》 是 执导 �
 WORDS = [*ENGLISH_WORDS.split(), *CHINESE_WORDS.split(), '"x y"', "#1", "2012", "\ue000"]
 
 
+@settings(deadline=None)
 @given(st.lists(st.sampled_from(WORDS), max_size=25), st.sampled_from(["", " "]), st.sampled_from(["en", "zh"]))
 def test_parts_refer_back_and_say_nothing_new(words: list[str], between: str, language: str) -> None:
     question = between.join(words)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rag_lab.generation.queries.facts import facts
@@ -137,6 +137,7 @@ def test_what_nobody_said(rewrite: str, known: list[str], new: list[str]) -> Non
     assert added(rewrite, known) == new
 
 
+@settings(deadline=None)
 @given(MIXED)
 def test_a_text_keeps_its_own_facts(text: str) -> None:
     assert guard(text, text) == []
@@ -144,6 +145,7 @@ def test_a_text_keeps_its_own_facts(text: str) -> None:
     assert added(text, [text]) == []
 
 
+@settings(deadline=None)
 @given(MIXED, MIXED)
 def test_what_is_lost_is_a_fact_of_the_question(question: str, rewrite: str) -> None:
     dropped = guard(question, rewrite)

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rag_lab.generation.queries.guard import added, guard
@@ -59,6 +59,7 @@ WORDS = [
 ]
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.sampled_from(WORDS), max_size=8).map(" ".join),
     st.lists(st.lists(st.sampled_from(WORDS), min_size=1, max_size=8).map(" ".join), max_size=3),

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rag_lab.generation.queries.guard import added
@@ -84,6 +84,7 @@ WORDS = [
 ]
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join), st.integers(1, 4), st.sampled_from(["", "en", "zh"])
 )
@@ -96,6 +97,7 @@ def test_wordings_are_distinct_and_state_nothing_new(text: str, most: int, langu
         assert added(wording, [text]) == []
 
 
+@settings(deadline=None)
 @given(st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join))
 def test_a_more_general_query_has_fewer_terms(text: str) -> None:
     found = step_back([text], [""])[0]
