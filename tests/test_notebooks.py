@@ -43,6 +43,20 @@ def test_first_comparison(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.slow
+def test_long_context_or_rag(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RAG_LAB_DATA", raising=False)
+    shown = run("04_long_context_or_rag.ipynb", tmp_path, monkeypatch)
+    assert "[500, 2000, 8000, 32000]" in shown
+    assert "GoldInContext" in shown
+    assert "left_out" in shown
+    assert "limit 1 of a room of 8000; about everything" in shown
+    assert "gold_middle" in shown
+    assert "squad2-dev-articles is not at hand: skipped" in shown
+    assert "At 32,000 context tokens" in shown
+    assert shown.count("<Figure") == 2
+
+
+@pytest.mark.slow
 def test_chunking(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shown = run("06_chunking.ipynb", tmp_path, monkeypatch)
     assert "bm25@parent-child" in shown
