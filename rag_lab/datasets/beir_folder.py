@@ -1,5 +1,6 @@
 """A BEIR folder: ``corpus.jsonl``, ``queries.jsonl``, ``qrels/SPLIT.tsv``, and more where it is known.
 
+A question of a conversation has the turns before it in `history`, texts or objects with a `content`, the oldest first.
 ``answers.jsonl`` has for a question its accepted `answers`, whether it is `answerable`, the `gold` documents and, where
 known, exact evidence (`gold_spans`, or `answer_spans` in the one gold document). ``dataset.json`` may state `zone`,
 `evidence`, `remove_identical_ids`, `licence` and `source`; a ``README.md`` with lines ``Licence: ...`` and
