@@ -1,4 +1,4 @@
-"""Lucene's objects as BM25 needs them: analysers, documents, queries, readers, and hits as arrays."""
+"""Lucene's objects as an index of rows needs them: analysers, documents, queries, readers, and hits as arrays."""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ from rag_lab.contracts import IntArray, RagLabError
 from rag_lab.retrieval.jvm import cast, java_class, java_error, java_exception, java_string
 
 LANGUAGES = ("en", "zh", "multilingual")
+IMPACT = "impact"
+"""The analyser of texts whose words say how often they count: ``12|345 67|8``."""
+DELIMITER = "|"
 CONTENTS, SCOPE, DOCUMENT, POSITION, FINGERPRINT = "contents", "scope", "document", "position", "fingerprint"
 
 RAM_BUFFER_MB = 256.0
@@ -25,9 +28,9 @@ def check_language(language: str) -> None:
         raise RagLabError(f"language: {language!r} has no BM25 analyser; choose one of {', '.join(LANGUAGES)}")
 
 
-@lru_cache(maxsize=len(LANGUAGES))
+@lru_cache(maxsize=len(LANGUAGES) + 1)
 def analyser(language: str) -> Any:
-    """The one object that analyses texts and queries of a language.
+    """The one object that analyses texts and queries of a language, or `IMPACT`.
 
     "en" and "zh" are Anserini's own. "multilingual" makes bigrams of Chinese, Japanese and Korean and treats all else
     as "en" does.
@@ -37,6 +40,10 @@ def analyser(language: str) -> Any:
     if language == "zh":
         return java_class("org.apache.lucene.analysis.cjk.CJKAnalyzer")()
     builder = java_class("org.apache.lucene.analysis.custom.CustomAnalyzer").builder()
+    if language == IMPACT:
+        builder.withTokenizer("whitespace")
+        builder.addTokenFilter("delimitedTermFrequency")
+        return builder.build()
     builder.withTokenizer("standard")
     for step in ("cjkWidth", "englishPossessive", "lowercase", "cjkBigram", "stop", "porterStem"):
         builder.addTokenFilter(step)
@@ -188,11 +195,29 @@ def _documents_by(reader: Any, *fields: tuple[str, str]) -> IntArray:
 
 
 @lru_cache(maxsize=1)
+def _allow_long_queries() -> None:
+    """Lucene allows 1,024 clauses by default, and a pasted page has more terms."""
+    java_class("org.apache.lucene.search.IndexSearcher").setMaxClauseCount(2**31 - 1)
+
+
+@lru_cache(maxsize=1)
 def query_generator() -> Any:
     """Anserini's bag of words: one optional clause per distinct term, weighted by its count in the query."""
-    # Lucene allows 1,024 clauses by default, and a pasted page has more terms.
-    java_class("org.apache.lucene.search.IndexSearcher").setMaxClauseCount(2**31 - 1)
+    _allow_long_queries()
     return java_class("io.anserini.search.query.BagOfWordsQueryGenerator")()
+
+
+def weighted_terms(terms: IntArray, weights: IntArray) -> Any:
+    """One optional clause per term, ``[terms]``, weighted by a whole number."""
+    _allow_long_queries()
+    query, boosted, named = (
+        java_class(f"org.apache.lucene.{kind}") for kind in ("search.TermQuery", "search.BoostQuery", "index.Term")
+    )
+    optional = java_class("org.apache.lucene.search.BooleanClause$Occur").SHOULD
+    builder = java_class("org.apache.lucene.search.BooleanQuery$Builder")()
+    for term, weight in zip(terms.tolist(), weights.tolist(), strict=True):
+        builder.add(boosted(query(named(CONTENTS, str(term))), float(weight)), optional)
+    return builder.build()
 
 
 def term_filter(field: str, found: Iterable[str]) -> Any:
