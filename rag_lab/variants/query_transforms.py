@@ -101,6 +101,7 @@ class Transform(Stage):
     """
 
     step: ClassVar[Step] = Step.QUERY
+    reads_ranking: ClassVar[bool] = True
     by: By = "rules"
     task: ClassVar[asking.Task]
     room: ClassVar[int]

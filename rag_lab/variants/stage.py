@@ -257,7 +257,7 @@ class Step(IntEnum):
 class Stage(BaseModel, ABC):
     """A stage with its settings. A subclass sets `name` (the YAML key) and `step`, and is made known by `register`.
 
-    reads_ranking: whether it has nothing to work on unless a stage before it retrieves; fuses: whether it makes one
+    reads_ranking: whether it is of no use unless a stage of the variant retrieves; fuses: whether it makes one
     ranking of several channels; cuts_context: whether it cuts contexts to the budget, so that the assembly before it
     need not. intervention: what an ablation changes that switches it: "stage", "query count" (how
     many queries a question is searched by), "reranker".

@@ -361,6 +361,7 @@ def test_a_stage_that_writes_says_so() -> None:
         ([{"multi_query": {"n": 17}}, "dense"], r"x\[1\]\.multi_query\.n: .*less than or equal to 16"),
         ([{"decompose": {"parts": -1}}, "dense"], r"x\[1\]\.decompose\.parts: .*greater than or equal to 1"),
         ([{"rewrite": {"by": "magic"}}, "dense"], r"x\[1\]\.rewrite\.by: Input should be 'rules' or 'llm'"),
+        (["multi_query", "generate"], r"x: nothing retrieves"),
         (["translate", "bm25"], r"x\.translate: give a glossary such as {年假: annual leave}, or set 'by: llm'"),
         ([{"translate": {"by": "llm", "glossary": {"a": "b"}}}, "bm25"], r"x\.translate: give a glossary"),
     ],
