@@ -11,6 +11,7 @@ import numpy as np
 from pydantic import Field, field_validator
 
 from rag_lab.contracts import FloatArray, RagLabError, Ranking
+from rag_lab.datasets import Dataset
 from rag_lab.retrieval.fusion import (
     METRIC,
     Judgments,
@@ -122,24 +123,16 @@ class WeightedSum(Fusion, Learner):
         """The weights that serve the training questions best (`rag_lab.retrieval.fusion.learning`)."""
         rankings = list(lesson.state.channels.values())
         pool = Pool.of(self.name, rankings, [1.0] * len(rankings))
-        table, questions = lesson.state.batch.snapshot.chunks, lesson.dataset.questions
-        codes = {name: code for code, name in enumerate(table.documents)}
-        lengths = [rows.stop - rows.start for rows in table.documents.values()]
+        documents = lesson.state.batch.snapshot.chunks.documents
+        codes = {name: code for code, name in enumerate(documents)}
+        lengths = [rows.stop - rows.start for rows in documents.values()]
         document = np.repeat(np.arange(len(codes), dtype=np.int32), lengths)[pool.chunk]
-        judged = [
-            (number, codes.get(name, -1), grade)
-            for number, question in enumerate(questions)
-            for name, grade in lesson.dataset.qrels.get(question.query_id, {}).items()
-            if grade > 0
-        ]
-        listed = np.array(judged, dtype=np.int64).reshape(-1, 3)
-        judgments = Judgments(listed[:, 0], listed[:, 1], listed[:, 2].astype(np.float64))
         kept = np.ones(len(document), dtype=bool)
         if lesson.dataset.remove_identical_ids:
-            itself = np.array([codes.get(question.query_id, -1) for question in questions])
+            itself = np.array([codes.get(question.query_id, -1) for question in lesson.dataset.questions])
             kept = document != itself[pool.query]
         scores = normalised_scores(pool, self.normalise)[kept]
-        found = learn_weights(scores, pool.query[kept], document[kept], judgments)
+        found = learn_weights(scores, pool.query[kept], document[kept], _judgments(lesson.dataset, codes))
         weights = dict(zip(lesson.state.channels, found.weights, strict=True))
         facts = {
             "questions": found.questions,
@@ -153,6 +146,18 @@ class WeightedSum(Fusion, Learner):
     def fuse(self, rankings: Sequence[Ranking], weights: Sequence[float]) -> Ranking:
         """Weighted sum."""
         return weighted_sum(rankings, self.normalise, weights)
+
+
+def _judgments(dataset: Dataset, codes: Mapping[str, int]) -> Judgments:
+    """The relevant documents of a dataset's questions, by the `codes` of documents."""
+    judged = [
+        (number, codes.get(name, -1), grade)
+        for number, question in enumerate(dataset.questions)
+        for name, grade in dataset.qrels.get(question.query_id, {}).items()
+        if grade > 0
+    ]
+    listed = np.array(judged, dtype=np.int64).reshape(-1, 3)
+    return Judgments(listed[:, 0], listed[:, 1], listed[:, 2].astype(np.float64))
 
 
 def _check_weights(place: str, weights: Mapping[str, float], before: Sequence[Stage]) -> None:
