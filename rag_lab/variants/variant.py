@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from rag_lab.contracts import RagLabError
 from rag_lab.variants import (
+    adaptive,
     answer,
     colbert,
     compress,
@@ -37,6 +38,7 @@ STAGE_MODULES = (
     route,
     retrieve,
     colbert,
+    adaptive,
     fuse,
     rerank,
     diversify,

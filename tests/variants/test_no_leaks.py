@@ -59,6 +59,7 @@ CORPORA, REQUESTS = 32, 400
 SEARCHED_CORPORA, SEARCHES = 16, 5500
 WORDS = ["pump", "valve", "sensor", "lamp", "wheel", "axle", "brake", "cable", "gear", "belt"]
 CANARY = re.compile(r"[dhbto]\d+x\d+q")
+ALWAYS = [9, 0, 0, 0, 0, 0, 0]  # a classifier that lets every question take several rounds
 VARIANTS = {name: load_variant(name) for name in catalogue()} | {
     "hnsw": load_variant("hnsw", [{"dense": {"index": "HNSW8"}}, "assemble", "generate"]),
     "ivf": load_variant("ivf", [{"dense": {"index": "IVF4,Flat"}}, "assemble", "generate"]),
@@ -69,6 +70,11 @@ VARIANTS = {name: load_variant(name) for name in catalogue()} | {
     "sections": load_variant(
         "sections",
         ["bm25", "dense", "weighted_sum", {"mmr": {"depth": 5}}, "expand", "assemble", "compress", "generate"],
+    ),
+    "several": load_variant("several", [{"adaptive": {"classifier": ALWAYS, "look_at": 5}}, "assemble", "generate"]),
+    "corrective": load_variant("corrective", [{"adaptive": {"mode": "corrective"}}, "assemble"]),
+    "interleaved": load_variant(
+        "interleaved", [{"adaptive": {"classifier": ALWAYS, "mode": "interleaved"}}, "assemble"]
     ),
 }
 
@@ -372,7 +378,12 @@ def check_nothing_forbidden_leaves(trial: Trial) -> None:
             assert ranking is None or trial.allowed[ranking.query, ranking.chunk].all()
         for number, visible in enumerate(trial.visible):
             context = state.contexts[number] if state.contexts is not None else None
-            said = [trace(state, number), state.completions[number] if state.completions is not None else None]
+            told = trace(state, number)
+            asked = set(CANARY.findall(trial.batch.requests[number].query))  # an event may name what the caller asked
+            assert set(CANARY.findall(repr(told.events))) <= visible | asked
+            claims = state.sub_answers.get(number, ())
+            completion = state.completions[number] if state.completions is not None else None
+            said = [replace(told, events=()), completion, state.decided.get(number), claims]
             if context is not None:
                 assert all(row < 0 or trial.allowed[number, row] for row, _ in context.dropped)
                 said.append(context)
