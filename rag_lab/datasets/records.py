@@ -146,9 +146,10 @@ def question_of(record: Record, declared: bool, settings: Settings, repairs: Rep
 
 def _history(given: Any, query_id: str, repairs: Repairs, place: str) -> tuple[str, ...]:
     """The turns of the conversation before a question: texts, or objects that hold one as `content` or `text`."""
-    turns = given if isinstance(given, list) else [] if given is None else [None]
-    texts = [turn.get("content", turn.get("text")) if isinstance(turn, Mapping) else turn for turn in turns]
-    if not all(isinstance(text, str) for text in texts):
+    turns: list[Any] = given if isinstance(given, list) else [] if given is None else [None]
+    found = [turn.get("content", turn.get("text")) if isinstance(turn, Mapping) else turn for turn in turns]
+    texts = [text for text in found if isinstance(text, str)]
+    if len(texts) < len(found):
         raise RagLabError(f"{place}, field history: {given!r} is not a list of texts, the oldest first")
     return tuple(repairs.mend(text, query_id) for text in texts if text.strip())
 
