@@ -1,4 +1,4 @@
-"""The command line: ``rag-lab run | compare | report | ann | datasets | corpus | doctor | ui``."""
+"""The command line: ``rag-lab run | compare | report | ann | reproduce | datasets | corpus | doctor | ui``."""
 
 from __future__ import annotations
 
@@ -225,6 +225,21 @@ def _numbers(given: str) -> list[int]:
         return [int(part) for part in given.split(",")]
     except ValueError:
         raise RagLabError(f"--sizes: {given!r} is not a list of whole numbers such as 10000,100000") from None
+
+
+@app.command()
+def reproduce(
+    name: Annotated[str | None, typer.Argument(help="An entry, or a dataset for all of its entries.")] = None,
+    file: Annotated[Path, typer.Option(help="File of expected scores.")] = Path("experiments/expected_scores.yaml"),
+) -> None:
+    """Run what expected scores say and can be run here. Exit status 1 when one is missed."""
+    from rag_lab.reproduction import ExpectedScores
+    from rag_lab.reproduction import reproduce as cells_of
+    from rag_lab.terminal_studies import print_cells
+
+    cells = list(cells_of(ExpectedScores.load(file), name, progress=sys.stderr.isatty()))
+    print_cells(cells)
+    raise typer.Exit(1 if any(cell.status == "missed" for cell in cells) else 0)
 
 
 @app.command()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -11,10 +12,13 @@ from rich.text import Text
 from rag_lab.reports.ann import largest_k, rows_of, verdict
 from rag_lab.reports.console import WIDTH, stdout
 from rag_lab.reports.literal import on_one_line, short
-from rag_lab.reports.numbers import DASH, NBSP, count, data_size, duration, interval, score
+from rag_lab.reports.numbers import DASH, MINUS, NBSP, count, data_size, duration, interval, score
 
 if TYPE_CHECKING:
     from rag_lab.ann.results import AnnResults
+    from rag_lab.reproduction import Cell
+
+STATUS_STYLES = {"met": "green", "missed": "bold red", "not runnable": "yellow"}
 
 
 def print_ann(results: AnnResults, console: Console | None = None) -> None:
@@ -42,3 +46,51 @@ def print_ann(results: AnnResults, console: Console | None = None) -> None:
     target.print()
     for sentence in (*verdict(results), *results.warnings):
         target.print(Text(on_one_line(sentence.replace(NBSP, " "))), width=min(WIDTH, target.width))
+
+
+def print_cells(cells: Sequence[Cell], console: Console | None = None) -> None:
+    """Each expected score with what came out, then the reasons of those that did not, and how many there are."""
+    target = console or stdout()
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for name in ("entry", "metric"):
+        table.add_column(name, overflow="fold", max_width=24)
+    for name in ("expected", "±", "found", "difference"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("source", no_wrap=True)
+    table.add_column("", no_wrap=True)
+    before = None
+    for one in cells:
+        difference = DASH if one.found is None else _four(one.found - one.expected.value, sign=True)
+        table.add_row(
+            Text(one.entry if one.entry != before else ""),
+            Text(one.expected.metric),
+            Text(_four(one.expected.value)),
+            Text(f"{one.expected.tolerance:g}"),
+            Text(DASH if one.found is None else _four(one.found)),
+            Text(difference),
+            Text(one.expected.source),
+            Text(one.status, style=STATUS_STYLES[one.status]),
+        )
+        before = one.entry
+    target.print(table, width=min(WIDTH, target.width))
+    target.print()
+    for line in _reasons(cells):
+        target.print(Text(line), width=min(WIDTH, target.width))
+    counts = [f"{sum(one.status == status for one in cells)} {status}" for status in STATUS_STYLES]
+    target.print(Text(f"{', '.join(counts)}."), style="bold")
+
+
+def _reasons(cells: Sequence[Cell]) -> Iterator[str]:
+    """Why scores of an entry are missing, and what differs from the source where one is missed."""
+    said = {(one.entry, one.note): one.status for one in cells if one.note}
+    for (entry, note), status in said.items():
+        yield on_one_line(f"{entry}, {status}: {note}")
+    for one in cells:
+        if one.status == "missed" and one.found is not None:
+            differs = f"; differs: {one.expected.differs}" if one.expected.differs else ""
+            yield on_one_line(f"{one.entry}, {one.expected.metric}: expected by {one.expected.where}{differs}")
+
+
+def _four(value: float, sign: bool = False) -> str:
+    """A score in the four decimals that are published."""
+    return f"{value:{'+' if sign else ''}.4f}".replace("-", MINUS)

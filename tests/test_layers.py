@@ -26,9 +26,10 @@ ROWS = (
     ("variants",),
     ("definition",),
     ("results", "scoring"),
-    ("preparation", "training", "experiment", "comparison", "ablation", "ann"),
+    ("preparation", "training", "experiment", "comparison", "ablation", "ann", "reproduction"),
     ("reports", "tracking"),
-    ("session", "doctor", "terminal", "terminal_corpus", "terminal_studies", "cli", "corpus_cli", "__main__", "__init__"),
+    ("session", "doctor", "terminal", "terminal_corpus", "terminal_studies"),
+    ("cli", "corpus_cli", "__main__", "__init__"),
 )
 
 
