@@ -131,7 +131,7 @@ def test_a_metric_that_the_dataset_cannot_have_is_missed_with_the_reason(pets: P
     lacking = {**RR, "metric": "EM"}
     found = list(reproduce(scores(pets, one={"expected": [lacking]}), store=store, progress=False))
     assert shown(found) == [("one", "EM", None, "missed")]
-    assert found[0].note == "the dataset has no reference answers"
+    assert found[0].note == "the dataset has no answers"
 
 
 def test_equal_work_of_several_entries_is_done_once(pets: Path, tmp_path: Path) -> None:
