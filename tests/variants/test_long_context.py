@@ -206,6 +206,41 @@ def test_contexts_are_those_of_a_plain_loop(house, ask, store, caps: list[int], 
             assert ids(ranked, i) == oracle(costs, order, room)
 
 
+CAPPED = {name: load_variant(name) for name in ("long_context", "router", "gold_first", "gold_middle", "gold_last")}
+
+
+@pytest.mark.parametrize("name", [*CAPPED, "ranked"])
+@pytest.mark.parametrize(
+    "caps",
+    [
+        {"candidates": 1},
+        {"candidates": 0},
+        {"context_tokens": 25},
+        {"context_tokens": 1},
+        {"output_tokens": 1},
+        {"output_tokens": 0},
+        {"llm_calls": 0, "rerank_pairs": 0, "rounds": 0},
+        {"latency_ms": 0.0001, "usd": 0},
+        {"candidates": 1, "context_tokens": 25, "output_tokens": 1},
+    ],
+    ids=str,
+)
+def test_no_variant_spends_above_a_cap(house, ask, store, name: str, caps: dict[str, float]) -> None:
+    variant = CAPPED.get(name, RANKED)
+    batch = house.batch([ask("pump valve", 0), ask("list brake axle", 1)], store, gold=[[0, 30], [3]])
+    state = run(variant, batch, **caps)
+    for resource, cap in caps.items():
+        if resource in ("latency_ms", "usd"):
+            assert state.ledger.over()[resource].all()
+        else:
+            assert (state.ledger.spent[resource] <= cap).all()
+    cut = {c.resource for cuts in state.ledger.curtailments for c in cuts}
+    if "candidates" in caps and variant.retrieves and "route" not in {stage.name for stage in variant.stages}:
+        assert "candidates" in cut
+    if set(caps) == {"context_tokens"}:
+        assert "context_tokens" in cut
+
+
 # --- in the order of a ranking ---------------------------------------------------------------------------------------
 
 
