@@ -62,9 +62,7 @@ class AnnStudy(Settings):
         for entry in given:
             named = entry if isinstance(entry, Mapping) else {entry: []} if isinstance(entry, str) else {}
             if not named or not all(str(name).strip() for name in named):
-                raise ValueError(
-                    "an entry is no FAISS factory string such as HNSW32, nor a mapping of one to breadths"
-                )
+                raise ValueError("an entry is no FAISS factory string such as HNSW32, nor a mapping of one to breadths")
             if repeated := found.keys() & named.keys():
                 raise ValueError(f"'{min(repeated)}' is listed twice; give its breadths as one list")
             found |= named

@@ -8,7 +8,7 @@ indexes are not kept.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,6 +24,7 @@ from rag_lab.ann.results import AnnResults, frame
 from rag_lab.ann.tables import likeness_rows, search_rows, waiting_warnings
 from rag_lab.ann.vectors import Collection, Vectors
 from rag_lab.contracts import RagLabError
+from rag_lab.corpus.snapshot import FLAT
 from rag_lab.preparation import Preparation
 from rag_lab.progress import Progress
 from rag_lab.provenance import code_digest, environment, processor
@@ -87,7 +88,7 @@ class _Sweep:
         real, dimension = vectors.real.shape
         rows: list[dict[str, Any]] = []
         for size in study.sizes:
-            cells = self._cells(Collection(size, real), f"{size:,} vectors", timed=True)
+            cells = self._cells(Collection(size, real), list(study.indexes), f"{size:,} vectors", timed=True)
             for factory, cell in cells.items():
                 rows += search_rows(size, dimension, factory, cell, vectors.query_ids, study.seed)
         likeness = self._likeness() if self.largest > real else []
@@ -118,13 +119,13 @@ class _Sweep:
             raise RagLabError(f"dataset {self.work.dataset.name}: has no passage to index; name another dataset")
         self.vectors.check_memory(self.largest)
 
-    def _cells(self, collection: Collection, label: str, *, timed: bool) -> dict[str, Cell]:
+    def _cells(self, collection: Collection, factories: Sequence[str], label: str, *, timed: bool) -> dict[str, Cell]:
         """What is known of each index on a collection, measured where it is not in the store."""
         found: dict[str, Cell] = {}
-        for done, factory in enumerate(self.study.indexes):
+        for done, factory in enumerate(factories):
 
             def step(what: str, done: int = done, name: str = f"{label}, {factory}") -> None:
-                self.bars.update(f"{name}: {what}", done, len(self.study.indexes))
+                self.bars.update(f"{name}: {what}", done, len(factories))
 
             key = self._key("cell", collection, factory, self.study.indexes[factory], self.study.threads, timed)
             cell = self._kept(key)
@@ -168,7 +169,8 @@ class _Sweep:
             return []
         rows: list[dict[str, Any]] = []
         for name, collection in {"real": Collection(size, size), "made": Collection(size, parents)}.items():
-            cells = self._cells(collection, f"{name} vectors", timed=False)
+            approximate = [factory for factory in study.indexes if factory != FLAT]
+            cells = self._cells(collection, approximate, f"{name} vectors", timed=False)
             measured = self._shapes(collection, f"{name} vectors")
             rows += likeness_rows(name, size, measured, cells, self.vectors.query_ids, study.seed)
         return rows

@@ -263,24 +263,28 @@ def _likeness_section(results: AnnResults) -> tuple[Section, ...]:
         real, made = found["real", name], found["made", name]
         cells = (cell(score(one["value"]), interval(one["ci_low"], one["ci_high"])) for one in (real, made))
         lines.append((cell(name), *cells, cell(signed(made["value"] - real["value"])), cell(count(real["n"]))))
-    recalls = [name for name in measures if name.startswith("recall@")]
-    widest = max(recalls, key=lambda name: abs(found["made", name]["value"] - found["real", name]["value"]))
-    text = (
-        f"{size:,} real vectors against {size:,} of which {share:.1%} are made, as at the largest size. The recall of "
-        f"an index among made vectors differs from that among real ones by {_gap(found, widest)} at most ({widest}). "
-        "Whether it does so at larger sizes too cannot be measured without as many real vectors."
-    )
+    text = f"{size:,} real vectors against {size:,} of which {share:.1%} are made, as at the largest size."
+    if recalls := [name for name in measures if name.startswith("recall@")]:
+        widest = max(recalls, key=lambda name: _gap(found, name))
+        text += (
+            " The recall of an index among made vectors differs from that among real ones by "
+            f"{score(_gap(found, widest))} at most ({widest}). Whether it does so at larger sizes too cannot be "
+            "measured without as many real vectors."
+        )
     columns = (Column("measure", "name"), Column("real"), Column("made"), Column("made − real"), Column("n", "count"))
     note = (
         "Local dimension: maximum likelihood over 100 neighbours (Levina and Bickel 2004). Distances are Euclidean, "
         "means over points. Intervals of 95 %."
     )
-    table = Table("Real and made vectors", columns, tuple(lines), note, (measures.index(recalls[0]),))
+    table = Table(
+        "Real and made vectors", columns, tuple(lines), note, tuple(measures.index(name) for name in recalls[:1])
+    )
     return (Section("Are made vectors like real ones?", "likeness", (Paragraph(text), table)),)
 
 
-def _gap(found: dict[tuple[str, str], Any], name: str) -> str:
-    return score(abs(found["made", name]["value"] - found["real", name]["value"]))
+def _gap(found: dict[tuple[str, str], Any], name: str) -> float:
+    """How far a measure of made vectors is from that of real ones."""
+    return abs(float(found["made", name]["value"]) - float(found["real", name]["value"]))
 
 
 def _reproduce_section(results: AnnResults) -> Section:

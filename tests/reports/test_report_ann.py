@@ -157,6 +157,14 @@ def test_likeness_states_the_widest_gap_of_recall() -> None:
     assert table.breaks == (1,)
 
 
+def test_likeness_of_exact_search_alone_says_nothing_of_recall() -> None:
+    found = results()
+    found.likeness = found.likeness[found.likeness["measure"] == "local dimension, passages"]
+    section = next(section for section in build(found).sections if section.anchor == "likeness")
+    assert isinstance(section.blocks[0], Paragraph)
+    assert section.blocks[0].text.endswith("as at the largest size.")
+
+
 def test_without_made_vectors_nothing_is_said_of_them() -> None:
     found = results(likeness=frame("likeness", []))
     found.collection["real"] = 60_000
