@@ -101,8 +101,12 @@ def recalls(vectors: VectorArray, queries: Embeddings) -> str:
     passages = Embeddings(vectors, queries.encoder, queries.version)
     with tempfile.TemporaryDirectory() as work:
         task = Task.of(passages, queries, [10], 1, 0, Path(work))
-        cells = [measure(task, factory, breadths, str, timed=False) for factory, breadths in BREADTHS.items()]
+        cells = [measure(task, factory, breadths, unseen, timed=False) for factory, breadths in BREADTHS.items()]
     return "  ".join(" ".join(f"{np.mean(one.recall['10']):.3f}" for one in cell.searches) for cell in cells)
+
+
+def unseen(what: str) -> None:
+    """Progress that nobody looks at."""
 
 
 if __name__ == "__main__":

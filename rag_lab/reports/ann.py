@@ -138,7 +138,7 @@ def _collection_section(results: AnnResults) -> Section:
         ("Dataset", f"{results.dataset['name']}, split {results.dataset['split']}"),
         ("Real vectors", f"{count(found['real'])} passages, cut by {_settings(snapshot['chunker'])}"),
         ("Encoder", str(found["encoder"])),
-        ("Questions", f"{count(found['queries'])}, drawn by seed {study['seed']}"),
+        ("Questions", f"{count(found['queries'])} (at most {count(study['queries'])}, drawn by seed {study['seed']})"),
         ("Sizes", ", ".join(count(size) for size in study["sizes"])),
         ("Threads", f"{study['threads']} in a search; an index is built on one"),
         ("Processor", str(results.provenance["processor"])),

@@ -69,6 +69,11 @@ def test_too_few_real_vectors_to_compare_with_is_said(study: Study, monkeypatch:
     assert any("300 real ones are too few to compare with" in warning for warning in found.warnings)
 
 
+def test_a_size_below_k_has_as_many_neighbours_as_it_has_vectors(study: Study) -> None:
+    table = study(sizes=[4], indexes=["Flat", "HNSW8", "IVF64,Flat"]).searches
+    assert table["recall"].tolist() == [1.0] * 6
+
+
 def test_a_second_run_measures_nothing_and_says_the_same(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
     first = study()
     monkeypatch.setattr(sweep, "measure", None)

@@ -53,6 +53,7 @@ def results(**changes: Any) -> AnnResults:
             "name": "ann",
             "question": "Which <index>?",
             "seed": 1,
+            "queries": 300,
             "snapshot": {"chunker": {"name": "window", "size": 64}, "encoder": "minilm"},
             "sizes": list(SIZES),
             "indexes": {"Flat": [], "HNSW32": [64, 128], "IVF64,PQ48": [8], "SQ8": []},
