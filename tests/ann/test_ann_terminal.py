@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import io
-import sys
-from pathlib import Path
 
+from example_ann import results
 from rich.console import Console
 
 from rag_lab.reports.console import WIDTH
 from rag_lab.terminal_studies import print_ann
 
-sys.path.insert(0, str(Path(__file__).parent / "reports"))
-
 
 def test_a_study_of_indexes_is_one_table_and_its_verdict() -> None:
-    from test_report_ann import results
-
     console = Console(file=io.StringIO(), width=WIDTH, highlight=False)
     found = results(warnings=["the machine was busy"])
     print_ann(found, console)

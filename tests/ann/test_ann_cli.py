@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from example_ann import results
 
 from rag_lab import cli
 from rag_lab.ann.definition import AnnStudy
-
-sys.path.insert(0, str(Path(__file__).parent / "reports"))
 
 FILE = "dataset: handbook\nsizes: [1000, 50000]\nindexes: [Flat, {HNSW32: [64]}]\n"
 Call = Callable[..., tuple[Any, str, str]]
@@ -36,8 +35,6 @@ def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tm
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[AnnStudy]:
     """Stand in for the study itself, and keep what it was asked for."""
-    from test_report_ann import results
-
     studies: list[AnnStudy] = []
     monkeypatch.setattr("rag_lab.ann.sweep.ann_study", lambda study, progress: studies.append(study) or results())
     return studies
