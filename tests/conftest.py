@@ -85,22 +85,21 @@ class HashLateEncoder:
     dimension = 16
     languages = frozenset({"en", "zh"})
     max_tokens = 512
-    weighted = True
 
     def encode_queries(self, texts: Sequence[str]) -> TokenVectors:
-        return self._encode(texts, QUERY_GRID, np.float32, self.weighted)
+        return self._encode(texts, QUERY_GRID, np.float32)
 
     def encode_passages(self, texts: Sequence[str]) -> TokenVectors:
-        return self._encode(texts, PASSAGE_GRID, np.float16, False)
+        return self._encode(texts, PASSAGE_GRID, np.float16)
 
-    def _encode(self, texts: Sequence[str], grid: int, dtype: npt.DTypeLike, weighted: bool) -> TokenVectors:
+    def _encode(self, texts: Sequence[str], grid: int, dtype: npt.DTypeLike) -> TokenVectors:
         words = [re.findall(r"\w+", text.lower()) for text in texts]
         tokens = np.array([self._hash(word) % 30_000 for row in words for word in row], dtype=np.int32)
         drawn = [self._draw(word) + 0.3 * self._draw(before) for row in words for before, word in pairwise(["", *row])]
         vectors = np.array(drawn, dtype=np.float32).reshape(-1, self.dimension)
         vectors = on_grid(vectors / np.linalg.norm(vectors, axis=1, keepdims=True), grid).astype(dtype)
         lengths = np.array([len(row) for row in words], dtype=np.int32)
-        return TokenVectors(vectors, lengths, tokens, self.name, self.version, weighted)
+        return TokenVectors(vectors, lengths, tokens, self.name, self.version)
 
     def _draw(self, word: str) -> npt.NDArray[np.float64]:
         return np.random.default_rng(self._hash(word)).normal(size=self.dimension)

@@ -69,7 +69,7 @@ def query_token_vectors(store: Store, encoder: LateEncoder, queries: Sequence[st
     kept = store.read("queries", key, "tokens.npz")
     if kept is not None:
         with np.load(io.BytesIO(kept), allow_pickle=False) as arrays:
-            about = (encoder.name, encoder.version, encoder.weighted)
+            about = (encoder.name, encoder.version)
             found = TokenVectors(arrays["vectors"], arrays["lengths"], arrays["tokens"], *about)
             return QueryTokenVectors(found, arrays["ms"], True)
     encoder.encode_queries(queries[:1])  # loading the model is not part of any question's time

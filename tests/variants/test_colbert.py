@@ -32,17 +32,14 @@ def of(state: State, question: int) -> list[tuple[int, float]]:
 
 
 def by_hand(house: Any, query: str, rows: Sequence[int], depth: int) -> list[tuple[int, float]]:
-    """MaxSim by loops over tokens, in float64, each token weighed by its IDF in the whole collection."""
+    """MaxSim by loops over tokens, in float64."""
     late, table = house.late_encoder, house.snapshot.chunks
     asked = late.encode_queries([query])
     texts = [late.encode_passages([table.indexed_text(row)]) for row in range(len(table))]
     scores = {}
     for row in rows:
-        total = 0.0
-        for vector, token in zip(asked.vectors.astype(float), asked.tokens, strict=True):
-            df = sum(token in text.tokens for text in texts)
-            weight = np.log(1 + (len(texts) - df + 0.5) / (df + 0.5))
-            total += weight * max(float(other @ vector) for other in texts[row].vectors.astype(float))
+        passage = texts[row].vectors.astype(float)
+        total = sum(max(float(other @ vector) for other in passage) for vector in asked.vectors.astype(float))
         scores[row] = round(float(total), 6)
     found = sorted(scores, key=lambda row: (-scores[row], row))[:depth]
     return [(row, scores[row]) for row in found] if len(asked.tokens) else []
@@ -105,7 +102,7 @@ def test_kept_token_vectors_are_those_that_were_made(house: Any, store: Any) -> 
     for name in ("vectors", "lengths", "tokens"):
         assert np.array_equal(getattr(made.vectors, name), getattr(read.vectors, name))
         assert getattr(made.vectors, name).dtype == getattr(read.vectors, name).dtype
-    assert (read.vectors.encoder, read.vectors.version, read.vectors.weighted) == ("hash-late", "hash-late-1", True)
+    assert (read.vectors.encoder, read.vectors.version) == ("hash-late", "hash-late-1")
     assert read.ms.tolist() == made.ms.tolist()
 
 
@@ -149,7 +146,7 @@ def test_nobody_to_search_for_is_nothing_found(house: Any, ask: Any, store: Any)
 
 def test_neighbours_that_plaid_misses_are_told(house: Any, ask: Any, store: Any, monkeypatch: Any) -> None:
     """One cell and one passage are looked at, so most of the neighbours are missed; beside exact search none are."""
-    monkeypatch.setattr(late_index, "EXACT_ROWS", 0)
+    monkeypatch.setattr(late_index, "TOGETHER", 0)
     narrow = load_variant("x", [{"colbert": {"index": "plaid", "cells": 1, "compared": 1, "depth": 1}}])
     batch = house.batch([ask(query, number) for number, query in enumerate(QUERIES)], store)
     state = run_variant(narrow, batch, Budget(), Memory())

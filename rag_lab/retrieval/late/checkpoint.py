@@ -30,7 +30,6 @@ class CheckpointEncoder:
     """`max_tokens` is the checkpoint's passage length, markers included; `languages` are not known."""
 
     languages: frozenset[str] = frozenset()
-    weighted = False
 
     def __init__(self, name: str) -> None:
         self.name = name

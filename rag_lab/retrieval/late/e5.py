@@ -37,7 +37,6 @@ class E5LateEncoder:
     name = "multilingual-e5"
     max_tokens = E5Encoder.max_tokens
     languages = LANGUAGES
-    weighted = False
 
     def __init__(self, projection: Projection | None = None) -> None:
         self._file = model_file()
@@ -107,7 +106,7 @@ class E5LateEncoder:
 
     def encode_queries(self, texts: Sequence[str]) -> TokenVectors:
         """Unit vectors in float32; each query is encoded alone."""
-        return self._queries.queries(texts, self.weighted)
+        return self._queries.queries(texts)
 
     def encode_passages(self, texts: Sequence[str]) -> TokenVectors:
         """Unit vectors in float16."""

@@ -61,10 +61,9 @@ class Model:
         """The same, and the mean vector of each text, which is one piece, as `PackedBert.mean` gives it."""
         return self._encode(texts, PASSAGE_GRID, np.float16)
 
-    def queries(self, texts: Sequence[str], weighted: bool) -> TokenVectors:
+    def queries(self, texts: Sequence[str]) -> TokenVectors:
         """Token vectors of texts, in float32."""
-        found = self._encode(texts, QUERY_GRID, np.float32)[0]
-        return TokenVectors(found.vectors, found.lengths, found.tokens, self.name, self.version, weighted)
+        return self._encode(texts, QUERY_GRID, np.float32)[0]
 
     def _encode(self, texts: Sequence[str], grid: int, dtype: npt.DTypeLike) -> tuple[TokenVectors, VectorArray]:
         different, rows = distinct(texts)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import asdict, dataclass, fields
-from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
@@ -23,16 +22,17 @@ from rag_lab.retrieval.late import colbert_format, maxsim
 from rag_lab.retrieval.late.plaid import Plaid
 from rag_lab.retrieval.late.residuals import bits_for
 from rag_lab.retrieval.late.vectors import RowArray, TokenVectors
-from rag_lab.retrieval.late.weights import document_frequencies, inverse_document_frequency
 
 CHANNEL = "colbert"
 FOLDER = "plaid"
-# With at most this many rows allowed, all of them are compared.
-EXACT_ROWS = 2_000
-# How many cells a query token visits and how many passages are compared exactly, unless the caller says so.
+# How many cells a query token visits, and how many passages are compared exactly: some, and some for each wanted.
+# Measured on SciFact (5,183 passages, 1.1 million tokens, 4,096 cells): of the 10 best 99.6 % are among the passages
+# that are compared, of the 100 best 97.5 %.
 CELLS = 16
 PASSAGES = 256
 PASSAGES_A_RESULT = 3
+# Comparing so many times as many passages takes no longer when it is done for all queries together.
+TOGETHER = 2
 
 Kind = Literal["exact", "plaid"]
 
@@ -165,22 +165,16 @@ class LateIndex:
         wanted = min(depth, len(rows))
         if wanted <= 0 or not len(queries.tokens):
             return LateHits(_ranking(len(queries), [], [], []), "exact")
-        weights = self._weights(queries)
-        if self._plaid is None or (breadth is None and len(rows) <= EXACT_ROWS):
-            found, scores = maxsim.search(queries, weights, self.passages, wanted, rows)
+        fewer = breadth or self._breadth(wanted, len(rows) / count)
+        if self._plaid is None or (breadth is None and len(rows) <= TOGETHER * fewer.passages):
+            found, scores = maxsim.search(queries, self.passages, wanted, rows)
             asked = np.repeat(np.arange(len(queries)), wanted)
             kept = queries.lengths[asked] > 0
             return LateHits(_ranking(len(queries), asked[kept], found.ravel()[kept], scores.ravel()[kept]), "exact")
-        return self._proposed(self._plaid, queries, weights, wanted, permitted, breadth)
+        return self._proposed(self._plaid, queries, wanted, permitted, fewer)
 
     def _proposed(
-        self,
-        plaid: Plaid,
-        queries: TokenVectors,
-        weights: FloatArray,
-        wanted: int,
-        permitted: BoolArray,
-        breadth: Breadth | None,
+        self, plaid: Plaid, queries: TokenVectors, wanted: int, permitted: BoolArray, breadth: Breadth
     ) -> LateHits:
         """The best rows among those that PLAID proposes and those that it does not know."""
         known = self._row_of >= 0
@@ -188,10 +182,9 @@ class LateIndex:
         unknown = permitted.copy()
         unknown[self._row_of[known]] = False
         strangers = np.flatnonzero(unknown)
-        breadth = breadth or self._breadth(plaid, wanted, float(ids.mean()))
         proposals = [
             np.concatenate([self._row_of[some], strangers])
-            for some in plaid.propose(queries, weights, breadth.cells, breadth.passages, ids)
+            for some in plaid.propose(queries, breadth.cells, breadth.passages, ids)
         ]
         rows = np.flatnonzero(permitted)
         short = 0
@@ -201,32 +194,19 @@ class LateIndex:
                 short += 1
         asked = np.repeat(np.arange(len(queries)), [len(some) for some in proposals])
         found = np.concatenate(proposals)
-        scores = maxsim.pair_scores(queries, weights, self.passages, asked, found)
+        scores = maxsim.pair_scores(queries, self.passages, asked, found)
         kept = queries.lengths[asked] > 0
         ranking = _ranking(len(queries), asked[kept], found[kept], scores[kept]).top(wanted)
         return LateHits(ranking, f"plaid, {short} queries exact")
 
-    def _breadth(self, plaid: Plaid, wanted: int, share: float) -> Breadth:
-        """How far PLAID looks by default when it may return a `share` of its ids."""
-        cells = min(plaid.cells, math.ceil(CELLS / max(share, 1e-9)))
-        return Breadth(cells, max(PASSAGES, PASSAGES_A_RESULT * wanted))
+    def _breadth(self, wanted: int, share: float) -> Breadth:
+        """How far PLAID looks by default when a `share` of the rows is permitted: a filter may leave only far ones."""
+        return Breadth(math.ceil(CELLS / share), PASSAGES + PASSAGES_A_RESULT * wanted)
 
     def score(self, queries: TokenVectors, query_index: IntArray, rows: IntArray) -> FloatArray:
         """The score of each pair of a query and a row, as `search` gives it, 0 where one has no token: ``[pairs]``."""
         self._check_model(queries)
-        return maxsim.pair_scores(
-            queries, self._weights(queries), self.passages, np.asarray(query_index), np.asarray(rows)
-        )
-
-    @cached_property
-    def _frequencies(self) -> npt.NDArray[np.int64]:
-        return document_frequencies(self.passages)
-
-    def _weights(self, queries: TokenVectors) -> npt.NDArray[np.float64]:
-        """How much each query token counts, ``[tokens]``."""
-        if not queries.weighted:
-            return np.ones(len(queries.tokens))
-        return inverse_document_frequency(queries.tokens, self._frequencies, len(self.passages))
+        return maxsim.pair_scores(queries, self.passages, np.asarray(query_index), np.asarray(rows))
 
     def _check_model(self, queries: TokenVectors) -> None:
         card = self.card

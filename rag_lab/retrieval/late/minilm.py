@@ -31,7 +31,6 @@ class MiniLMLateEncoder:
     name = "minilm"
     max_tokens = MAX_TOKENS
     languages = frozenset({"en"})
-    weighted = False
 
     def __init__(self, precision: Literal["auto"] | Precision = "auto", projection: Projection | None = None) -> None:
         self.dense = MiniLMEncoder(precision)
@@ -70,7 +69,7 @@ class MiniLMLateEncoder:
 
     def encode_queries(self, texts: Sequence[str]) -> TokenVectors:
         """Unit vectors in float32; each query is encoded alone."""
-        return self._queries.queries(texts, self.weighted)
+        return self._queries.queries(texts)
 
     def encode_passages(self, texts: Sequence[str]) -> TokenVectors:
         """Unit vectors in float16."""

@@ -3,7 +3,7 @@
 A token vector is represented by its nearest centroid, and each centroid lists the passages that have a token there. A
 query token visits the lists of its `cells` best centroids; a passage on several of them keeps the best score, and a
 passage that a query token did not meet gets that token's score with the last cell it visited, for none of the
-passage's centroids lies nearer. The weighted sum over the query's tokens decides which passages are worth an exact
+passage's centroids lies nearer. The sum over the query's tokens decides which passages are worth an exact
 comparison. With all cells visited that sum is the score of the passage's centroids (PLAID's centroid interaction).
 
 No compiler, child process or accelerator is needed, and the result does not depend on the number of threads.
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from rag_lab.contracts import BoolArray, FloatArray, IntArray
+from rag_lab.contracts import BoolArray, IntArray
 from rag_lab.retrieval.dense import top_positions
 from rag_lab.retrieval.late import kmeans
 from rag_lab.retrieval.late.vectors import RowArray, TokenVectors, ranges
@@ -57,7 +57,6 @@ class Plaid:
     def propose(
         self,
         queries: TokenVectors,
-        weights: FloatArray,
         cells: int,
         wanted: int,
         permitted: BoolArray | None = None,
@@ -67,9 +66,8 @@ class Plaid:
         `permitted` (``[passages]``) is applied before anything is scored.
         """
         starts = np.cumsum(self.list_lengths) - self.list_lengths
-        edges = queries.offsets
         found = []
-        for query, (cell, score) in zip(range(len(queries)), self._nearest(queries, cells), strict=True):
+        for cell, score in self._nearest(queries, cells):
             lengths = self.list_lengths[cell.ravel()]
             entry = self.lists[ranges(starts[cell.ravel()], lengths)]
             place = np.repeat(np.arange(cell.size), lengths)
@@ -78,8 +76,7 @@ class Plaid:
                 entry, place = entry[kept], place[kept]
             ids, column = np.unique(entry, return_inverse=True)
             if len(ids) > wanted:
-                of_query = weights[edges[query] : edges[query + 1]]
-                ids = ids[_best(score, of_query, place, column, len(ids), wanted)]
+                ids = ids[_best(score, place, column, len(ids), wanted)]
             found.append(ids.astype(np.intp))
         return found
 
@@ -99,9 +96,7 @@ class Plaid:
                 yield best[mine], values[mine]
 
 
-def _best(
-    score: npt.NDArray[np.floating], weights: FloatArray, place: RowArray, column: RowArray, size: int, wanted: int
-) -> RowArray:
+def _best(score: npt.NDArray[np.floating], place: RowArray, column: RowArray, size: int, wanted: int) -> RowArray:
     """The `wanted` best of `size` passages, ascending, from the cells that their tokens lie in.
 
     `score` ``[tokens, cells]`` is ascending in each row; `place` says in which of its values each entry of a list was
@@ -111,7 +106,7 @@ def _best(
     met = np.repeat(score[:, :1], size, axis=1)
     # Entries come in the order of cells, the best last, and of several values assigned to one place the last one stays.
     met[place // cells, column] = score.ravel()[place]
-    total = (weights @ met.astype(np.float64)).round(6)
+    total = met.sum(axis=0, dtype=np.float64)
     best: RowArray = top_positions(total[None], wanted)[0]
     return best
 
@@ -128,9 +123,9 @@ def _whole_queries(edges: npt.NDArray[np.int64]) -> list[range]:
 
 
 def partitions(tokens: int) -> int:
-    """How many centroids so many vectors get: the power of two below ``16 * sqrt(tokens)``, as in colbert-ai, and never
-    more than there are vectors."""
-    return min(tokens, 2 ** math.floor(math.log2(16 * math.sqrt(tokens)))) if tokens else 0
+    """How many centroids so many vectors get: the power of two below ``4 * sqrt(tokens)``, and never more than there
+    are vectors. colbert-ai takes four times as many, because it also ranks by them."""
+    return min(tokens, 2 ** math.floor(math.log2(4 * math.sqrt(tokens)))) if tokens else 0
 
 
 def inverted_lists(codes: IntArray, lengths: IntArray, cells: int) -> tuple[IntArray, npt.NDArray[np.int64]]:

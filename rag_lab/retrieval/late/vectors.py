@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -31,7 +32,6 @@ class TokenVectors:
     vectors: ``[tokens, dimension]``, float16 for passages and float32 for queries, of length 1 but for rounding;
     lengths: tokens of each text, ``[n]``; tokens: the vocabulary id of each vector, ``[tokens]``;
     encoder, version: who made them (empty: not said, and then not checked);
-    weighted: whether a search weighs each of these tokens by how rare it is in the collection. Only queries' is read.
     """
 
     vectors: TokenArray
@@ -39,7 +39,6 @@ class TokenVectors:
     tokens: IntArray
     encoder: str = ""
     version: str = ""
-    weighted: bool = False
 
     def __post_init__(self) -> None:
         total = int(self.lengths.sum())
@@ -57,7 +56,7 @@ class TokenVectors:
         """Length of each vector."""
         return int(self.vectors.shape[1])
 
-    @property
+    @cached_property
     def offsets(self) -> npt.NDArray[np.int64]:
         """``[n + 1]``: the tokens of text i lie in ``offsets[i]:offsets[i + 1]``."""
         return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(self.lengths, dtype=np.int64)])
@@ -86,17 +85,13 @@ class TokenVectors:
 
 
 class LateEncoder(Protocol):
-    """Maps texts to a vector a token. `version` identifies weights and settings; vectors of two versions never meet.
-
-    `weighted`: whether a query's tokens are weighed by how rare they are in the collection that is searched.
-    """
+    """Maps texts to a vector a token. `version` identifies weights and settings; vectors of two versions never meet."""
 
     name: str
     version: str
     dimension: int
     languages: frozenset[str]
     max_tokens: int
-    weighted: bool
 
     def encode_queries(self, texts: Sequence[str]) -> TokenVectors:
         """Unit vectors in float32; a text without a usable token has none."""
