@@ -9,7 +9,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from rag_lab.metrics.ceiling import ceiling_name
+from rag_lab.metrics.ceiling import RECALL, ceiling_name
 from rag_lab.reports.cautions import cautions
 from rag_lab.reports.console import WIDTH, stdout
 from rag_lab.reports.literal import heading_pieces, short, visible
@@ -63,8 +63,9 @@ def print_summary(results: Results, console: Console | None = None) -> None:
 
 def shown_metrics(results: Results, selection: Selection, width: int = WIDTH) -> tuple[str, ...]:
     """The headline metrics and then others, as many as leave room for the names and the counts, at least one."""
-    favoured = ("Recall@100", "F1", "CitationPrecision", "AbstentionRecall", *selection.metrics)
-    extra = [m for m in favoured if m in selection.metrics and m not in selection.headline]
+    favoured = ("Recall@100", RECALL, "F1", "CitationPrecision", "AbstentionRecall", *selection.metrics)
+    beside = {ceiling_name(metric) for metric in selection.metrics}
+    extra = [m for m in favoured if m in selection.metrics and m not in selection.headline and m not in beside]
     room = width - _name_width(results, selection, width) - _counts_room(results)
     shown: list[str] = []
     for metric in (*selection.headline, *dict.fromkeys(extra)):

@@ -176,6 +176,8 @@ def test_the_terminal_tells_the_ceiling() -> None:
     assert "ceiling 0.860" in said
     assert "ceiling: what a perfect reranker would reach." in " ".join(said.split())
     assert max(map(len, said.split("\n"))) <= 100
+    assert "Candidate" in said
+    assert "CeilingNDCG" not in said
     assert "ceiling" not in printed(example(n=20))
 
 
