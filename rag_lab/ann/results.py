@@ -47,10 +47,11 @@ class AnnResults:
     """Frames and the facts around them.
 
     searches: a row for each size, index, breadth and k. `breadth` is efSearch or nprobe, 0 where every row is visited;
-    `exact_queries` were compared with every row because the index returned too little; times are of one process with
-    the study's number of threads, building is on one thread; `disk_bytes` and `ram_bytes` are the index without the
-    vectors (`vector_bytes`), which rag_lab keeps beside every index; `waiting` is the share of the time in which the
-    process had no processor; `built` is the factory that was made, and `note` says why it is another one.
+    `exact_queries` were compared with every row because the index returned too little; times are processor time where
+    one thread works, which is always so for `build_s`, else by the clock on the wall; `disk_bytes` and `ram_bytes` are
+    the index without the vectors (`vector_bytes`), which rag_lab keeps beside every index; `waiting` is the share of
+    the wall's time in which the process had no processor; `built` is the factory that was made, and `note` says why it
+    is another one.
 
     likeness: measures of real vectors and of as many made ones (`rag_lab.ann.likeness`), empty when none were made.
     """

@@ -85,5 +85,5 @@ def waiting_warnings(rows: Sequence[Mapping[str, Any]]) -> list[str]:
         return []
     return [
         f"other work had the processor for more than {LONG_WAIT:.0%} of the time in which {late} of {len(measured)} "
-        "indexes were searched: their times are too long; run the study where nothing else runs"
+        "indexes were searched, so times may be too long: best run the study where nothing else runs"
     ]

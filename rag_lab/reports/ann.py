@@ -147,7 +147,7 @@ def _collection_section(results: AnnResults) -> Section:
         f"Every question is searched for its {largest_k(results)} nearest vectors by inner product. Recall@k is the "
         "share of the true k nearest, found by comparing the question with every vector, that are among the first k. "
         "Times are those of a whole search as rag_lab makes it: the index proposes rows, and these are compared "
-        "exactly. Nobody asks in this study, so no rights are applied; only figures come out of it."
+        f"exactly; they are {_clock(study)}. Nobody asks here, so no rights are applied; only figures come out."
     )
     made = (
         f"Above {count(found['real'])} vectors, the rest are made: each is drawn around a real one, from a normal "
@@ -158,6 +158,10 @@ def _collection_section(results: AnnResults) -> Section:
     if max(study["sizes"]) > found["real"]:
         blocks.append(Paragraph(made))
     return Section("What was searched", "collection", tuple(blocks))
+
+
+def _clock(study: dict[str, Any]) -> str:
+    return "processor time of the one thread" if study["threads"] == 1 else "by the clock on the wall"
 
 
 def _settings(chunker: dict[str, Any]) -> str:
@@ -217,7 +221,7 @@ def _substituted(results: AnnResults, size: int) -> str:
 def _cost_section(results: AnnResults) -> Section:
     figure = Figure(
         "costs",
-        "Memory of each index beside the vectors, and the time to build it on one thread, at each size; both axes are "
+        "Memory of each index beside the vectors, and processor time to build it on one thread, at each size; axes are "
         "logarithmic. The first bars are the vectors themselves, which rag_lab keeps beside every index.",
         "Bars for each index and size; the table gives the same numbers.",
     )

@@ -199,8 +199,8 @@ def test_a_study_is_given_as_a_file_a_mapping_or_fields(
 def test_waiting_for_the_processor_is_a_warning() -> None:
     rows = [{"size": 1, "index": name, "waiting": share} for name, share in (("a", 0.0), ("a", 0.2), ("b", 0.1))]
     assert waiting_warnings(rows) == [
-        "other work had the processor for more than 10% of the time in which 1 of 2 indexes were searched: their times "
-        "are too long; run the study where nothing else runs"
+        "other work had the processor for more than 10% of the time in which 1 of 2 indexes were searched, so times "
+        "may be too long: best run the study where nothing else runs"
     ]
     assert waiting_warnings(rows[2:]) == []
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -144,3 +145,17 @@ def test_threads_are_limited_in_every_library_and_come_back_after_an_error() -> 
         raise ZeroDivisionError
     assert during == {1}
     assert {one["filepath"]: one["num_threads"] for one in threadpool_info()} == before
+
+
+@pytest.mark.parametrize("count, clock", [(1, "process_time"), (2, "perf_counter")])
+def test_one_thread_is_timed_by_the_processor_and_several_by_the_wall(
+    task: Task, count: int, clock: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A clock that runs a thousand times as fast shows which one was asked."""
+    several = Task(task.passages, task.queries, task.truth, task.k, count, task.seed, task.work)
+    usual = measure(several, "SQ8", [], quiet).searches[0]
+    real = getattr(time, clock)
+    monkeypatch.setattr(measuring.time, clock, lambda: 1000 * real())
+    fast = measure(several, "SQ8", [], quiet).searches[0]
+    assert np.median(fast.ms) > 50 * np.median(usual.ms)
+    assert fast.batch_s > 50 * usual.batch_s
