@@ -9,11 +9,11 @@ scaled to the parent's length. So it leaves its parent in the directions in whic
 as far as the real neighbours are. Parents take turns: copy c of parent i is row ``real + c * real + i``, and what is
 drawn for it depends on seed, c and i alone. A smaller collection is the beginning of a larger one.
 
-`WIDTH` and `NEIGHBOURS` were chosen by one comparison (``experiments/benchmarks/made_vectors.py``: SciFact in windows of
-64 tokens, MiniLM), with no question's answer in view; `rag_lab.ann.likeness` repeats it in every study. Of 24,000 real
-vectors, as many made from a quarter of them, and as many on lines between neighbours (SMOTE): local dimension around
-passages 11.7, 11.9, 5.8; recall@10 of HNSW32 at efSearch 32 0.968, 0.970, 0.950, of IVF128,Flat at nprobe 8 0.879,
-0.860, 0.877. Made from a sixteenth: 10.4; 0.952; 0.875.
+`WIDTH` and `NEIGHBOURS` were chosen by one comparison (``experiments/benchmarks/made_vectors.py``: SciFact in windows
+of 64 tokens, MiniLM), with no question's answer in view; `rag_lab.ann.likeness` repeats it in every study. Of 24,000
+real vectors, as many made from a quarter of them, and as many on lines between neighbours (SMOTE): local dimension
+around passages 11.7, 11.9, 5.8; recall@10 of HNSW32 at efSearch 32 0.968, 0.970, 0.950, of IVF128,Flat at nprobe 8
+0.879, 0.860, 0.877. Made from a sixteenth by the recipe and on lines: 10.4, 3.1; 0.952, 0.892; 0.875, 0.897.
 """
 
 from __future__ import annotations
