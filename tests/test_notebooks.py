@@ -73,3 +73,19 @@ def test_rights_and_freshness(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert "Updates searchable within 60 s: yes." in shown
     assert "Revocations at once: yes" in shown
     assert shown.count("<Figure") == 1
+
+
+@pytest.mark.slow
+def test_seven_variants(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = run("02_seven_variants.ipynb", tmp_path, monkeypatch)
+    assert "long_context" in shown
+    assert "AbstentionRecall" in shown
+    assert (tmp_path / "reports" / "seven_variants" / "report.pdf").is_file()
+
+
+@pytest.mark.slow
+def test_ablation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = run("03_ablation.ipynb", tmp_path, monkeypatch)
+    assert "without rerank" in shown
+    assert "query count" in shown
+    assert shown.count("SVG") == 1

@@ -26,8 +26,10 @@ def each_on_one_thread(work: Callable[[Item], Result], items: Iterable[Item]) ->
 def _use_one_thread() -> None:
     """Let OpenMP regions that the calling thread starts run on it alone; other threads keep their setting."""
     if "torch" in sys.modules:
+        import torch  # waits where another thread is still loading it
+
         # torch gives a new thread its own setting at the first call, and would undo ours afterwards.
-        sys.modules["torch"].get_num_threads()
+        torch.get_num_threads()
     _openmp().limit(limits=1)
 
 
