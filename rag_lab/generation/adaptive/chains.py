@@ -6,8 +6,9 @@ chain is no evidence of a further step, and does not lengthen it; nor does one t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from rag_lab.generation.adaptive.evidence import Asked
 
@@ -40,16 +41,18 @@ def merged(first: Sequence[int], chains: Sequence[Chain], others: Iterable[int] 
     The user's words have the first place and every second one after it, so no chain of guesses can push out more than
     half of what they found.
     """
-    linked = list(dict.fromkeys(row for chain in chains for row in chain.rows))
+    own, linked = iter(first), iter(dict.fromkeys(row for chain in chains for row in chain.rows))
     result: dict[int, None] = {}
-    turns = [iter(first), iter(linked)]
-    waiting = len(turns)
-    turn = 0
-    while waiting:
-        row = next((row for row in turns[turn] if row not in result), None)
-        waiting = waiting - 1 if row is None else len(turns)
-        if row is not None:
-            result[row] = None
-        turn = (turn + 1) % len(turns)
-    result.update(dict.fromkeys(others))
+    going = True
+    while going:
+        result.update(dict.fromkeys(_next(own, result)))
+        found = _next(linked, result)
+        result.update(dict.fromkeys(found))
+        going = bool(found)
+    result.update(dict.fromkeys([*own, *others]))
     return list(result)
+
+
+def _next(rows: Iterator[int], seen: Mapping[int, None]) -> list[int]:
+    """The next row that was not seen, alone; none where there is no such row."""
+    return list(islice((row for row in rows if row not in seen), 1))

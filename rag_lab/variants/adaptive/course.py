@@ -13,6 +13,8 @@ from rag_lab.generation.adaptive.evidence import Asked
 from rag_lab.generation.queries.decomposition import SubQuestion
 
 NAME = "adaptive"
+FAILED = "failed"
+"""Kind of an event that tells of a call that failed: the output is then asked for again by the next run."""
 
 Stop: TypeAlias = Literal[
     "",

@@ -22,7 +22,7 @@ from rag_lab.generation.queries.guard import added, guard
 from rag_lab.generation.sentences import split_sentences
 from rag_lab.generation.support import term_share
 from rag_lab.generation.verification import TERM_SHARE
-from rag_lab.variants.adaptive.course import Course
+from rag_lab.variants.adaptive.course import FAILED, Course
 from rag_lab.variants.adaptive.judging import Judge, Next, to_grade
 from rag_lab.variants.adaptive.reading import Reader
 from rag_lab.variants.writing import Pen
@@ -210,7 +210,7 @@ class ModelJudge(Judge):
                 if refused:
                     course.end("tokens")
             elif value is None:
-                course.say("fallback", one.cause or "the reply cannot be read")
+                course.say(FAILED if one.cause else "fallback", one.cause or "the reply cannot be read")
             found.append(value)
         return found
 

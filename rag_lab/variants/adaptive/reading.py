@@ -16,6 +16,7 @@ class Reader:
     def __init__(self, batch: Batch) -> None:
         self._batch = batch
         self.table: ChunkTable = batch.snapshot.chunks
+        self._mentions: dict[int, list[Mention]] = {}
 
     @cached_property
     def _titles(self) -> Titles:
@@ -49,8 +50,10 @@ class Reader:
     def mentions(self, question: int, row: int) -> list[Mention]:
         """Titles of other documents in a row's text, as far as the question may read rows of them."""
         scope, own = self._batch.scopes.rows(question), self.document(question, row)
+        if row not in self._mentions:
+            self._mentions[row] = self._titles.mentions(self.table.text[row])
         found = []
-        for mention in self._titles.mentions(self.table.text[row]):
+        for mention in self._mentions[row]:
             rows = tuple(r for r in mention.rows if scope[r] and self.table.document_id[r] != own)
             if rows:
                 found.append(Mention(mention.title, mention.span, rows))

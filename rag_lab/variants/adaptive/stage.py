@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Literal
 
@@ -12,15 +12,11 @@ from pydantic import Field
 
 from rag_lab import records
 from rag_lab.contracts import (
-    Abstention,
     BoolArray,
-    Claim,
     FloatArray,
     Queries,
     RagLabError,
     Ranking,
-    Reason,
-    Source,
 )
 from rag_lab.generation.adaptive import complexity, instructions
 from rag_lab.generation.adaptive.classifier import fit, probability
@@ -30,11 +26,13 @@ from rag_lab.variants.adaptive.course import NAME, Course
 from rag_lab.variants.adaptive.judging import Judge
 from rag_lab.variants.adaptive.lessons import incomplete
 from rag_lab.variants.adaptive.model_judge import ModelJudge
-from rag_lab.variants.adaptive.modes import MODES, Steps
+from rag_lab.variants.adaptive.modes import MODES
 from rag_lab.variants.adaptive.reading import Reader
+from rag_lab.variants.adaptive.results import abstentions, output_of
 from rag_lab.variants.adaptive.rounds import Limits, Rounds
 from rag_lab.variants.adaptive.searching import search
 from rag_lab.variants.learning import TRAINING, Learned, Learner, Lesson
+from rag_lab.variants.query_transforms import asked_of
 from rag_lab.variants.stage import LARGEST, Batch, Output, Plan, Stage, State, Step, register
 from rag_lab.variants.writing import Pen, book, spare, writer_of
 
@@ -149,7 +147,7 @@ class Adaptive(Stage, Learner):
                 course.say("limit", course.stop, course.coverage, course.used)
                 course.stop = "insufficient"
             course.say("stop", course.stop, course.coverage, course.used)
-        output = _output(batch.size, courses, mode, rounds.ms)
+        output = output_of(batch.size, courses, mode, rounds.ms)
         return output if pen is None else replace(output, ms=output.ms + pen.ms, facts={**output.facts, **pen.facts})
 
     def _judge(self, reader: Reader, pen: Pen | None) -> Judge:
@@ -158,16 +156,13 @@ class Adaptive(Stage, Learner):
         return ModelJudge(reader, self.sufficient, pen, self.look_at, reasons=self.mode == "interleaved")
 
     def _courses(self, state: State, plan: Plan) -> list[Course]:
-        """One course for each question that has a text to search by; the first one is what it is judged by."""
-        found, requests = [], state.batch.requests
-        first: dict[int, str] = {}
-        for of, text in zip(state.queries.of.tolist(), state.queries.texts, strict=True):
-            first.setdefault(of, text)
-        for i, text in first.items():
-            if not state.skipped[i]:
-                granted = (int(plan["candidates"][i]), int(plan["rounds"][i]))
-                found.append(Course(i, text, requests[i].language, *granted))
-        return found
+        """One course for each question that is searched for, judged by the user's own words or their rewrite."""
+        return [
+            Course(
+                one.number, one.text, one.language, int(plan["candidates"][one.number]), int(plan["rounds"][one.number])
+            )
+            for one in asked_of(state)
+        ]
 
     def _estimates(self, courses: Sequence[Course]) -> list[complexity.Estimate]:
         texts, features = [course.text for course in courses], _features(courses)
@@ -215,7 +210,7 @@ class Adaptive(Stage, Learner):
         state.searched[self.name] = Queries.build(size, queries)
         state.sub_answers |= {i: found for i, found in claims if found}
         state.from_memory = ends == "no_retrieval"
-        state.decided |= _abstentions(state.batch, ends, facts["rounds_used"], dict(cited))
+        state.decided |= abstentions(state.batch, ends, facts["rounds_used"], dict(cited))
         state.keys[self.name] = state.keys["ranking"] = state.keys["decided"] = key
 
     def _curtail(self, state: State, plan: Plan, cut: BoolArray, ends: npt.NDArray[np.object_]) -> None:
@@ -230,83 +225,6 @@ class Adaptive(Stage, Learner):
 def _features(courses: Sequence[Course]) -> FloatArray:
     texts, languages = [course.text for course in courses], [course.language for course in courses]
     return complexity.measure(texts, languages, [len(parts) for parts in decompose(texts, languages)])
-
-
-def _output(size: int, courses: Sequence[Course], mode: Steps, ms: npt.NDArray[np.float64]) -> Output:
-    """The evidence of all rounds, once, and all that is to be handed on beside it."""
-    rows = [mode.order(course) for course in courses]
-    query = np.repeat([course.question for course in courses], [len(found) for found in rows])
-    places = np.concatenate([np.arange(1, len(found) + 1) for found in [*rows, []]])
-    ranking = Ranking.from_scores(NAME, size, query, [row for found in rows for row in found], 1 / places)
-    starts = np.cumsum([0, *(len(course.queries) for course in courses)]).tolist()
-    found_by = [
-        start + number
-        for course, found, start in zip(courses, rows, starts, strict=False)
-        for number in _finders(course, found)
-    ]
-    told = [
-        [[c.question, query.text, query.kind, "", query.averaged] for c in courses for query in c.queries],
-        [[course.question, sub_answers(course)] for course in courses],
-        [
-            [course.question, [course.coverage, mode.cited(course)]]
-            for course in courses
-            if course.stop == "insufficient"
-        ],
-    ]
-    facts: dict[str, npt.NDArray[Any]] = {
-        "drawn": np.zeros(size, dtype=np.int64),
-        "cut": np.zeros(size, dtype=bool),
-        "rounds_used": np.zeros(size, dtype=np.int64),
-        "found_by": np.array(found_by, dtype=np.int32),
-        "told": np.frombuffer(records.dumps(told), dtype=np.uint8),
-    }
-    for course in courses:
-        spent = (course.drawn, course.used, course.cut)
-        for name, value in zip(("drawn", "rounds_used", "cut"), spent, strict=True):
-            facts[name][course.question] = value
-    return Output(ranking, ms, facts, {course.question: tuple(course.events) for course in courses})
-
-
-def _finders(course: Course, rows: Sequence[int]) -> list[int]:
-    """For each row the number of the query that ranked it best, the earlier one of two."""
-    best: dict[int, tuple[int, int]] = {}
-    for number, query in enumerate(course.queries):
-        for rank, row in enumerate(query.rows):
-            best[row] = min(best.get(row, (rank, number)), (rank, number))
-    return [best[row][1] for row in rows]
-
-
-def sub_answers(course: Course) -> tuple[Claim, ...]:
-    """What the best chain found on its way, step by step, each with the place where it stands."""
-    found: list[Claim] = []
-    query = next((course.chains[chain] for chain in course.best()), None)
-    while query is not None:
-        if query.bridge is not None:
-            found.insert(0, query.bridge)
-        query = course.chains.get(query.chain)
-    return tuple(found)
-
-
-def _abstentions(
-    batch: Batch,
-    ends: npt.NDArray[np.object_],
-    used: npt.NDArray[np.int64],
-    cited: Mapping[int, tuple[float, tuple[Source, ...]]],
-) -> dict[int, Abstention]:
-    """Questions that are not to be answered: too little evidence, or no search could be paid.
-
-    A caller who may read nothing is told so by the generator.
-    """
-    found = {}
-    for i, request in enumerate(batch.requests):
-        if not batch.scopes.rows(i).any():
-            continue
-        if ends[i] == "insufficient":
-            covered, sources = cited[i]
-            found[i] = Abstention(request.request_id, Reason.INSUFFICIENT, sources=sources, confidence=covered)
-        elif ends[i] in ("rounds", "candidates") and used[i] == 0:
-            found[i] = Abstention(request.request_id, Reason.OVER_BUDGET)
-    return found
 
 
 def _has_memory(batch: Batch) -> bool:
