@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
-from rag_lab.contracts import IntArray, RagLabError
+from rag_lab.contracts import Encoder, IntArray, RagLabError
 
 PASSAGE_GRID = 2048
 QUERY_GRID = 4096
@@ -99,6 +99,17 @@ class LateEncoder(Protocol):
 
     def encode_passages(self, texts: Sequence[str]) -> TokenVectors:
         """Unit vectors in float16; a text without a usable token has none."""
+        ...
+
+
+@runtime_checkable
+class JointEncoder(LateEncoder, Protocol):
+    """One whose pass through the model also gives the vectors of a dense encoder."""
+
+    dense: Encoder
+
+    def encode_both(self, texts: Sequence[str]) -> tuple[TokenVectors, npt.NDArray[np.float32]]:
+        """What `encode_passages` gives, and what that of `dense` gives, equal to the last bit."""
         ...
 
 
