@@ -66,6 +66,17 @@ def test_chunking(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
+def test_adaptive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RAG_LAB_SHARED", raising=False)
+    shown = run("05_adaptive.ipynb", tmp_path, monkeypatch)
+    assert "sufficiency" in shown
+    assert "no_new_evidence" in shown
+    assert "handbook: no difference to one search is shown" in shown
+    assert "set RAG_LAB_SHARED" in shown
+    assert shown.count("<Figure") == 1
+
+
+@pytest.mark.slow
 def test_rights_and_freshness(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shown = run("07_rights_and_freshness.ipynb", tmp_path, monkeypatch)
     assert "60 reads: 0 forbidden, 0 permitted and not found" in shown
