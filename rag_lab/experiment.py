@@ -215,6 +215,8 @@ def _provenance(work: Preparation, states: Collection[State]) -> dict[str, Any]:
         models["encoder"] = ", ".join(dict.fromkeys(f"{encoder.name} {encoder.version}" for encoder in used))
     if late := dict.fromkeys(f"{encoder.name} {encoder.version}" for encoder in work.late_encoders.values()):
         models["colbert"] = ", ".join(late)
+    if work.sparse_encoders:
+        models["splade"] = ", ".join(f"{encoder.name} {encoder.version}" for encoder in work.sparse_encoders.values())
     chosen = work.definition.statistics
     detector = {}
     if work.generates and work.generator.calls:

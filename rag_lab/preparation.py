@@ -44,15 +44,23 @@ from rag_lab.metrics.answers import check_answers, contains
 from rag_lab.metrics.ranking import check_overlap
 from rag_lab.progress import Progress
 from rag_lab.provenance import code_digest, environment
-from rag_lab.retrieval import late
+from rag_lab.retrieval import late, sparse
 from rag_lab.retrieval.encoders import load_encoder
 from rag_lab.retrieval.late import LateEncoder
+from rag_lab.retrieval.sparse import SparseEncoder
 from rag_lab.store import Store, digest
 from rag_lab.training import learned, training_part, training_splits
 from rag_lab.variants import Variant, is_bound, place
 from rag_lab.variants.compress import Compress
 from rag_lab.variants.execute import Memory, run_variant
-from rag_lab.variants.query_vectors import QueryTokenVectors, QueryVectors, query_token_vectors, query_vectors
+from rag_lab.variants.query_vectors import (
+    QuerySparseVectors,
+    QueryTokenVectors,
+    QueryVectors,
+    query_sparse_vectors,
+    query_token_vectors,
+    query_vectors,
+)
 from rag_lab.variants.stage import Batch
 
 if TYPE_CHECKING:
@@ -60,7 +68,7 @@ if TYPE_CHECKING:
 
 ANY_TIME = datetime(2000, 1, 1, tzinfo=UTC)
 FEW = 10
-Vectors = TypeVar("Vectors", QueryVectors, QueryTokenVectors)
+Vectors = TypeVar("Vectors", QueryVectors, QueryTokenVectors, QuerySparseVectors)
 OPEN_PRINCIPAL = Principal("default", (), "reader")
 
 
@@ -90,7 +98,8 @@ class Preparation:
         self.variants = {name: one.variant for name, one in placed.items()}
         self.snapshot_of = {name: one.snapshot for name, one in placed.items()}
         if self.held:
-            self.held.check_indexes(self.lucene(MAIN), self.factories(MAIN), self.late_indexes(MAIN))
+            needed = (self.lucene(MAIN), self.factories(MAIN), self.late_indexes(MAIN), self.sparse_models(MAIN))
+            self.held.check_indexes(*needed)
         self._check_writer()
         self.baseline = self._baseline()
         self.budgets = self.definition.budgets()
@@ -218,6 +227,12 @@ class Preparation:
         loaded = {name: late.load_late_encoder(name) for name in dict.fromkeys(names.values())}
         return {snapshot: loaded[name] for snapshot, name in names.items()}
 
+    @cached_property
+    def sparse_encoders(self) -> dict[str, SparseEncoder]:
+        """The learned sparse encoders that variants name."""
+        names = dict.fromkeys(model for name in self.settings for model in self.sparse_models(name))
+        return {name: sparse.load_sparse_encoder(name) for name in names}
+
     def _model(self, name: str) -> str:
         """The embedded model that "auto" stands for, or the one that is named."""
         auto = "minilm" if set(self.dataset.languages) <= {"en"} else "multilingual-e5"
@@ -253,6 +268,10 @@ class Preparation:
     def late_indexes(self, snapshot: str) -> tuple[str, ...]:
         """The late-interaction indexes that a snapshot needs."""
         return tuple(dict.fromkeys(kind for variant in self.searching(snapshot) for kind in variant.late_indexes))
+
+    def sparse_models(self, snapshot: str) -> tuple[str, ...]:
+        """The models whose weighted terms a snapshot needs."""
+        return tuple(dict.fromkeys(model for variant in self.searching(snapshot) for model in variant.sparse_models))
 
     @cached_property
     def book(self) -> PolicyBook:
@@ -300,6 +319,7 @@ class Preparation:
             {name: variant.to_yaml() for name, variant in self.variants.items()},
             {name: self.encoders[name].version for name in using},
             {name: [encoder.name, encoder.version] for name, encoder in self.late_encoders.items()},
+            {name: encoder.version for name, encoder in self.sparse_encoders.items()},
             {name: chunker.version for name, chunker in self.chunkers.items()},
             self.uncalibrated.version,
             self.writer.version if self.writer else "",
@@ -344,6 +364,7 @@ class Preparation:
             factories=factories,
             late=late_encoder,
             late_indexes=self.late_indexes(name),
+            sparse=[self.sparse_encoders[model] for model in self.sparse_models(name)],
             progress=self.bars.show,
             corpus=self.corpus,
             on_use=self.embedded.append,
@@ -459,6 +480,7 @@ class Preparation:
         vectors = _once(lambda texts: query_vectors(self.store, encoder(), texts))
         late_encoder = cache(lambda: self.late_encoders[name])
         tokens = _once(lambda texts: query_token_vectors(self.store, late_encoder(), texts))
+        weighed = cache(lambda model: _once(partial(query_sparse_vectors, self.store, self.sparse_encoders[model])))
         return Batch(
             requests=requests,
             gold=[gold_rows(snapshot.chunks, question) for question in questions],
@@ -475,6 +497,8 @@ class Preparation:
             writer=self.writer,
             late_encoder=late_encoder,
             token_vectors=tokens,
+            sparse_encoder=lambda model: self.sparse_encoders[model],
+            sparse_vectors=lambda model, texts: weighed(model)(texts),
             texts=lambda: self.texts,
         )
 

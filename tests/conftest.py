@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -15,6 +15,7 @@ import pytest
 
 from rag_lab.contracts import IntArray, Span
 from rag_lab.retrieval.late.vectors import PASSAGE_GRID, QUERY_GRID, TokenVectors, on_grid
+from rag_lab.retrieval.sparse.vectors import SparseVectors
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
@@ -112,3 +113,69 @@ class HashLateEncoder:
 def hash_late_encoder() -> HashLateEncoder:
     """A late-interaction encoder for tests that need token vectors but not their quality."""
     return HashLateEncoder()
+
+
+class HashSparseEncoder:
+    """Terms and impacts by a hash of each word, and a weaker term that several words share: quick, no model."""
+
+    name = "hash-sparse"
+    version = "hash-sparse-1"
+    vocabulary = 1500
+    max_tokens = 512
+
+    def encode_queries(self, texts: Sequence[str]) -> SparseVectors:
+        return self._encode(texts)
+
+    def encode_passages(self, texts: Sequence[str]) -> SparseVectors:
+        return self._encode(texts)
+
+    def _encode(self, texts: Sequence[str]) -> SparseVectors:
+        weighed = []
+        for text in texts:
+            found: dict[int, int] = {}
+            for word in re.findall(r"\w+", text.lower()):
+                key = int.from_bytes(hashlib.blake2b(word.encode(), digest_size=6).digest(), "big")
+                found[key % 1000] = 50 + key % 97
+                found[1000 + key % 7] = 5 + key % 3
+            weighed.append(sorted(found.items()))
+        pairs = np.array([pair for found in weighed for pair in found], dtype=np.int32).reshape(-1, 2)
+        lengths = np.array([len(found) for found in weighed], dtype=np.int32)
+        return SparseVectors(lengths, pairs[:, 0], pairs[:, 1], self.name, self.version)
+
+
+@pytest.fixture(scope="session")
+def hash_sparse_encoder() -> HashSparseEncoder:
+    """A learned sparse encoder for tests that need weighted terms but not their quality."""
+    return HashSparseEncoder()
+
+
+TINY_VOCABULARY = (
+    *("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"),
+    *("pump", "valve", "sensor", "lamp", "wheel", "axle", "brake", "cable", "the", "of", "a", "红", "灯"),
+)
+
+
+@pytest.fixture(scope="session")
+def make_tiny_bert() -> Callable[..., Path]:
+    """Writes a model of a kind of transformers into a folder: random weights, one layer, a vocabulary of words."""
+
+    def make(folder: Path, kind: str = "BertForMaskedLM", seed: int = 7) -> Path:
+        import torch
+        import transformers
+
+        torch.manual_seed(seed)
+        config = transformers.BertConfig(
+            vocab_size=len(TINY_VOCABULARY),
+            hidden_size=16,
+            num_hidden_layers=1,
+            num_attention_heads=2,
+            intermediate_size=32,
+            max_position_embeddings=12,
+            initializer_range=1.0,
+        )
+        getattr(transformers, kind)(config).save_pretrained(folder)
+        (folder / "vocab.txt").write_text("\n".join(TINY_VOCABULARY), encoding="utf-8")
+        transformers.BertTokenizerFast(str(folder / "vocab.txt")).save_pretrained(folder)
+        return folder
+
+    return make

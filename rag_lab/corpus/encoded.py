@@ -27,16 +27,17 @@ from rag_lab.corpus.chunk_table import ChunkKeys, TextKeys, gone, read_chunks, r
 from rag_lab.progress import progress_bar
 from rag_lab.retrieval.dense import text_numbers
 from rag_lab.retrieval.late.vectors import LateEncoder, TokenVectors, ranges
+from rag_lab.retrieval.sparse.vectors import SparseEncoder, SparseVectors
 from rag_lab.store import Store, digest, manifest, verify
 
 if TYPE_CHECKING:
     from rag_lab.corpus.segment import Segment
 
 FORMAT = "encoded-1"
-VECTORS, TOKEN_VECTORS = "vectors", "token_vectors"
-KINDS = (VECTORS, TOKEN_VECTORS)
+VECTORS, TOKEN_VECTORS, IMPACTS = "vectors", "token_vectors", "impacts"
+KINDS = (VECTORS, TOKEN_VECTORS, IMPACTS)
 """Kinds of parts, in the store, that hold what a model made."""
-EMBEDDING, TOKENS = "embedding", "token vectors"
+EMBEDDING, TOKENS, SPARSE = "embedding", "token vectors", "sparse vectors"
 """Names of the caches of what models made, in a `CacheUse`."""
 ENCODING_BLOCK = 512
 ENTRIES_A_BLOCK = 1 << 16
@@ -147,6 +148,28 @@ def late_model(encoder: LateEncoder) -> Model:
 def as_token_vectors(series: Series, encoder: str, version: str) -> TokenVectors:
     """The series that `late_model` makes, as late interaction takes it."""
     return TokenVectors(series.arrays["vectors"], series.lengths, series.arrays["tokens"], encoder, version)
+
+
+def sparse_model(encoder: SparseEncoder) -> Model:
+    """Weighted terms; a segment may have those of several models."""
+
+    def encode(texts: Sequence[str]) -> Series:
+        made = encoder.encode_passages(texts)
+        if len(made) != len(texts) or (made.impacts < 1).any():
+            raise RagLabError(
+                f"sparse encoder {encoder.name}: gave terms of {len(made)} texts for {len(texts)} chunks, or impacts "
+                "below 1"
+            )
+        arrays = {"terms": made.terms.astype(np.int32), "impacts": made.impacts.astype(np.int32)}
+        return Series(made.lengths.astype(np.int32), arrays)
+
+    slot = f"{IMPACTS}:{encoder.name}"
+    return Model(slot, encoder.name, encoder.version, encoder.vocabulary, "weighing terms", SPARSE, encode)
+
+
+def as_sparse_vectors(series: Series, encoder: str, version: str) -> SparseVectors:
+    """The series that `sparse_model` makes, as impact search takes it."""
+    return SparseVectors(series.lengths, series.arrays["terms"], series.arrays["impacts"], encoder, version)
 
 
 # --- making parts ---------------------------------------------------------------------------------------------------

@@ -60,7 +60,9 @@ class Held:
         """Ids of the documents of the generation, and of all that the corpus ever had a source of."""
         return {*self.snapshot.documents, *(row.document_id for row in self.corpus.catalogue.sources())}
 
-    def check_indexes(self, lucene: bool, factories: Sequence[str], late_indexes: Sequence[str]) -> None:
+    def check_indexes(
+        self, lucene: bool, factories: Sequence[str], late_indexes: Sequence[str], sparse: Sequence[str]
+    ) -> None:
         """Raise RagLabError unless the snapshot has the indexes that an experiment searches."""
         facts = self.snapshot.facts
         place = f"corpus {self.corpus.name}, generation {self.row.number}"
@@ -79,6 +81,12 @@ class Held:
             if kind not in facts["late_indexes"]:
                 known = ", ".join(facts["late_indexes"])
                 raise RagLabError(f"{place}: has no colbert index '{kind}', which a variant searches; it has {known}")
+        for model in sparse:
+            if model not in facts["sparse"]:
+                raise RagLabError(
+                    f"{place}: has no weighted terms of '{model}', which a splade variant searches; make a new corpus "
+                    f"with the setting 'splade: [{model}]', or leave that variant out"
+                )
 
     def check_texts(self, dataset: Dataset) -> list[str]:
         """Warnings on gold evidence that the corpus lacks.

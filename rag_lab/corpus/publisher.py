@@ -22,7 +22,7 @@ from rag_lab.corpus.discovery import Discovery, Options, discover
 from rag_lab.corpus.encoded import EMBEDDING
 from rag_lab.corpus.ingestion import Ingested, Ingestion
 from rag_lab.corpus.removal import drop_unnamed_parts, remove_unused, retire
-from rag_lab.corpus.settings import built_with, chunker_of, encoder_of, late_encoder_of, settled
+from rag_lab.corpus.settings import built_with, chunker_of, encoder_of, late_encoder_of, settled, sparse_encoder_of
 from rag_lab.corpus.snapshot import Snapshot
 from rag_lab.store import manifest
 
@@ -235,6 +235,7 @@ def _build(
         factories=settings["factories"],
         late=late_encoder_of(settings["colbert"]),
         late_indexes=settings["colbert_indexes"],
+        sparse=[sparse_encoder_of(name) for name in settings["splade"]],
         progress=progress,
         corpus=corpus.name,
         base=base,

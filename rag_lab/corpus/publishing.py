@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,19 +20,26 @@ from rag_lab.contracts import CacheUse, Document, Encoder, RagLabError
 from rag_lab.corpus.chunk_table import ChunkKeys, Part, read_chunks, read_keys
 from rag_lab.corpus.chunking import Chunker
 from rag_lab.corpus.encoded import (
+    IMPACTS,
     TOKEN_VECTORS,
     VECTORS,
+    as_sparse_vectors,
     as_token_vectors,
     dense_model,
     encode,
     gather,
     late_model,
+    sparse_model,
 )
 from rag_lab.corpus.segment import Segment, build_segment, contents_key, document_digest, merge_segments
 from rag_lab.corpus.snapshot import FLAT, FORMAT, KIND, LATE_INDEXES, TEXT_KEYS, Snapshot, late_kind, snapshot_id
 from rag_lab.provenance import version_of
 from rag_lab.retrieval.late.vectors import LateEncoder
+from rag_lab.retrieval.sparse.vectors import SparseEncoder
 from rag_lab.store import Store, digest, verify
+
+if TYPE_CHECKING:
+    from rag_lab.retrieval.row_index import Analysis, Entries
 
 PARSER_VERSION = "text-1"
 CUT_BY = ("parser", "chunker", "tokens")
@@ -51,6 +58,7 @@ def publish(
     factories: Sequence[str] = (),
     late: LateEncoder | None = None,
     late_indexes: Sequence[str] = ("exact",),
+    sparse: Sequence[SparseEncoder] = (),
     progress: bool = False,
     corpus: str = "",
     base: Snapshot | None = None,
@@ -62,14 +70,16 @@ def publish(
 
     `token_encoder` counts tokens for the chunker; `analyzer` (en, zh, multilingual) asks for a Lucene index; `encoder`
     with `factories` asks for vectors and FAISS indexes, `late` with `late_indexes` (`snapshot.LATE_INDEXES`) for token
-    vectors and a PLAID index where there is to be one. The same input returns the same snapshot, built only once.
+    vectors and a PLAID index where there is to be one, `sparse` for weighted terms of each encoder and a Lucene index
+    of them. The same input returns the same snapshot, built only once.
 
     With `base` the snapshot holds the documents of the base, without those in `removed`, and with `documents` added or
     in place of those with the same id; a document that is as it was costs nothing. Segments are put together when that
     is due (`tidy`), FAISS and PLAID indexes built again when they are outdated (`dense.outdated`).
 
     `known`: segments whose texts are not encoded again, beside those of the base.
-    `on_use` is told for each model how many of the cut chunks it knew (caches "embedding" and "token vectors").
+    `on_use` is told for each model how many of the cut chunks it knew (caches "embedding", "token vectors" and "sparse
+    vectors").
 
     Raises:
         RagLabError: an id is given twice, or both given and removed; the base belongs to another corpus or was made
@@ -77,9 +87,10 @@ def publish(
     """
     dense = encoder if factories else None
     late = late if late_indexes else None
-    settings = _Settings.of(chunker, token_encoder, analyzer, dense, factories, late, late_indexes, corpus)
+    settings = _Settings.of(chunker, token_encoder, analyzer, dense, factories, late, late_indexes, sparse, corpus)
     models = [dense_model(dense)] if dense is not None else []
     models += [late_model(late)] if late is not None else []
+    models += [sparse_model(one) for one in sparse]
     given = {document.document_id: document for document in documents}
     if len(given) < len(documents):
         raise RagLabError(f"documents: {len(documents) - len(given)} ids are given twice; give each document once")
@@ -166,7 +177,8 @@ def documents_digest(documents: Sequence[Document]) -> str:
 
 @dataclass(frozen=True)
 class _Settings:
-    """What a snapshot is made with, apart from its documents. encoder, late: name, version and dimension."""
+    """What a snapshot is made with, apart from its documents. encoder, late: name, version and dimension; sparse:
+    versions by name."""
 
     corpus: str
     versions: Mapping[str, str]
@@ -175,6 +187,7 @@ class _Settings:
     factories: tuple[str, ...]
     late: Mapping[str, Any] | None
     late_indexes: tuple[str, ...]
+    sparse: Mapping[str, str]
 
     @classmethod
     def of(
@@ -186,6 +199,7 @@ class _Settings:
         factories: Sequence[str],
         late: LateEncoder | None,
         late_indexes: Sequence[str],
+        sparse: Sequence[SparseEncoder],
         corpus: str,
     ) -> _Settings:
         """From what `publish` is given."""
@@ -204,6 +218,10 @@ class _Settings:
         if late is not None:
             versions["late"] = f"{late.name} {late.version}"
             versions["plaid"] = f"colbert-ai {version_of('colbert-ai')}"
+        for one in sparse:
+            from rag_lab.retrieval.sparse.index import index_version as impact_version
+
+            versions[f"impacts:{one.name}"], versions["impact"] = one.version, impact_version()
         versions["index"] = digest(versions)[:12]
         return cls(
             corpus,
@@ -213,6 +231,7 @@ class _Settings:
             tuple(dict.fromkeys(factories)) if encoder else (),
             _about(late),
             tuple(dict.fromkeys(late_indexes)) if late else (),
+            {one.name: one.version for one in sparse},
         )
 
     @classmethod
@@ -227,6 +246,7 @@ class _Settings:
             tuple(facts["factories"]),
             facts["late"],
             tuple(facts["late_indexes"]),
+            facts["sparse"],
         )
 
     @property
@@ -275,10 +295,11 @@ def _publish(store: Store, settings: _Settings, segments: Sequence[Segment], cha
     rows = _Rows([segment.part for segment in segments])
     documents = {name: found for segment in segments for name, found in segment.documents.items()}
     parts: dict[str, str] = {}
+    contents = contents_key(documents, settings.cut_by)
     if settings.analyzer is not None:
-        contents = contents_key(documents, settings.cut_by)
-        parts["lucene"] = digest(FORMAT, "lucene", contents, settings.versions["lucene"])
-        store.publish("lucene", parts["lucene"], _lucene_builder(store, settings.analyzer, rows, change))
+        parts["lucene"] = _lucene_part(store, settings, contents, segments, rows, change)
+    for name in settings.sparse:
+        parts[f"impact:{name}"] = _impact_part(store, settings, name, contents, segments, rows, change)
     for factory in settings.factories:
         if factory != FLAT:
             parts[f"faiss:{factory}"] = _faiss_part(store, settings, factory, segments, rows, change)
@@ -294,6 +315,7 @@ def _publish(store: Store, settings: _Settings, segments: Sequence[Segment], cha
         "factories": list(settings.factories),
         "late": settings.late,
         "late_indexes": list(settings.late_indexes),
+        "sparse": dict(settings.sparse),
         "documents": len(documents),
         "chunks": _size(segments),
     }
@@ -319,32 +341,81 @@ class _Rows:
         return self._keys
 
 
-def _lucene_builder(store: Store, analyzer: str, rows: _Rows, change: _Change) -> Folders:
-    def build(at: Path) -> None:
-        from rag_lab.retrieval import bm25
+def _lucene_part(
+    store: Store, settings: _Settings, contents: str, segments: Sequence[Segment], rows: _Rows, change: _Change
+) -> str:
+    """The key of the Lucene index of texts."""
+    from rag_lab.retrieval import bm25
 
-        older = change.base.facts["parts"].get("lucene") if change.base else None
-        if older is None or not store.intact("lucene", older):
-            bm25.build(at, _entries(rows.parts), analyzer)
+    def texts(some: Sequence[Segment]) -> list[str]:
+        table = read_chunks([segment.part for segment in some])
+        return [table.indexed_text(row) for row in range(len(table))]
+
+    key = digest(FORMAT, "lucene", contents, settings.versions["lucene"])
+    analysis = bm25.analysis_of(settings.analyzer or "")
+    return _published(
+        store, "lucene", key, _row_index_builder(store, "lucene", analysis, texts, segments, rows, change)
+    )
+
+
+def _impact_part(
+    store: Store,
+    settings: _Settings,
+    model: str,
+    contents: str,
+    segments: Sequence[Segment],
+    rows: _Rows,
+    change: _Change,
+) -> str:
+    """The key of the Lucene index of the terms that a model weighed."""
+    from rag_lab.retrieval.sparse.index import ANALYSIS, as_text
+
+    def texts(some: Sequence[Segment]) -> list[str]:
+        keys = read_keys([segment.part for segment in some])
+        series = gather(some, f"{IMPACTS}:{model}", keys, on_disk=True)
+        return as_text(as_sparse_vectors(series, model, settings.sparse[model]))
+
+    key = digest(FORMAT, "impact", contents, settings.sparse[model], settings.versions["impact"])
+    build = _row_index_builder(store, f"impact:{model}", ANALYSIS, texts, segments, rows, change)
+    return _published(store, "impact", key, build)
+
+
+def _row_index_builder(
+    store: Store,
+    name: str,
+    analysis: Analysis,
+    texts: Callable[[Sequence[Segment]], list[str]],
+    segments: Sequence[Segment],
+    rows: _Rows,
+    change: _Change,
+) -> Folders:
+    """What makes the index of that name: from the base's where that is whole, else of all rows."""
+
+    def build(at: Path) -> None:
+        from rag_lab.retrieval import row_index
+
+        kind, older = name.partition(":")[0], change.base.facts["parts"].get(name) if change.base else None
+        if older is None or not store.intact(kind, older):
+            row_index.build(at, _entries(segments, texts), analysis)
             return
-        new = _entries([change.fresh.part] if change.fresh else [])
-        bm25.update(at, store.path("lucene", older), change.gone, new, rows.keys.fingerprint, analyzer)
+        new = _entries([change.fresh] if change.fresh else [], texts)
+        row_index.update(at, store.path(kind, older), change.gone, new, rows.keys.fingerprint, analysis)
 
     return build
 
 
-def _entries(parts: Sequence[Part]) -> Any:
-    """The chunks of some parts as Lucene's entries."""
+def _entries(segments: Sequence[Segment], texts: Callable[[Sequence[Segment]], list[str]]) -> Entries:
+    """The chunks of some segments as Lucene's entries."""
     from rag_lab.retrieval.row_index import Entries
 
-    if not parts:
+    if not segments:
         return Entries([], [], [], [], np.zeros(0, dtype=np.int64))
+    parts = [segment.part for segment in segments]
     for folder, _ in parts:
         verify(folder)
     table, keys = read_chunks(parts), read_keys(parts)
-    texts = [table.indexed_text(row) for row in range(len(table))]
     scopes = [table.classes[code].key for code in table.rights]
-    return Entries(texts, scopes, table.document_id, keys.position, keys.fingerprint)
+    return Entries(texts(segments), scopes, table.document_id, keys.position, keys.fingerprint)
 
 
 def _faiss_part(

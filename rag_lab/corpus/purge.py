@@ -1,7 +1,7 @@
 """Purge denied documents from the disk, and prove that nothing of them is left.
 
 A denial takes effect at once and leaves the bytes where they are. Purging then takes them away: originals and parsed
-texts, chunks with their parents and prefixes, vectors, token vectors, postings, indexes, snapshots of every generation
+texts, chunks with their parents and prefixes, vectors, weighted terms, postings, indexes, snapshots of every generation
 that held the documents, and all that was computed from those (rankings, prompts, answers, results, reports). What
 readers see is replaced first by a snapshot whose every part was written anew without them, so reading goes on.
 
@@ -359,13 +359,12 @@ def _owned_by_others(corpus: Corpus) -> set[Path]:
 
 def _postings(corpus: Corpus, names: Sequence[str], others: Collection[Path]) -> int:
     """Lucene indexes of the corpus that list a document which is denied and not published in other content."""
-    from rag_lab.retrieval.bm25 import Bm25Index
+    from rag_lab.retrieval.row_index import RowIndex
 
-    gone = set(names) - corpus.catalogue.live().keys()
+    store, gone = corpus.store, set(names) - corpus.catalogue.live().keys()
     listing = 0
-    for key in corpus.store.entries("lucene"):
-        folder = corpus.store.path("lucene", key)
+    for folder in [store.path(kind, key) for kind in ("lucene", "impact") for key in store.entries(kind)]:
         if gone and folder not in others:
-            with Bm25Index(folder) as index:
+            with RowIndex(folder) as index:
                 listing += not gone.isdisjoint(index.documents())
     return listing

@@ -11,9 +11,10 @@ from rag_lab.corpus.snapshot import FLAT, LATE_INDEXES
 if TYPE_CHECKING:
     from rag_lab.corpus.chunking import Chunker
     from rag_lab.retrieval.late import LateEncoder
+    from rag_lab.retrieval.sparse import SparseEncoder
 
 ANALYZERS = ("auto", "en", "zh", "multilingual", "none")
-BUILT_WITH = ("chunker", "context_prefix", "encoder", "analyzer", "factories", "colbert", "colbert_indexes")
+BUILT_WITH = ("chunker", "context_prefix", "encoder", "analyzer", "factories", "colbert", "colbert_indexes", "splade")
 DEFAULTS: Mapping[str, Any] = {
     "chunker": {"name": "blocks"},
     "context_prefix": None,
@@ -22,6 +23,7 @@ DEFAULTS: Mapping[str, Any] = {
     "factories": [FLAT],
     "colbert": "none",
     "colbert_indexes": ["exact", "auto"],
+    "splade": [],
     "keep": 3,
     "freshness": {},
 }
@@ -43,8 +45,8 @@ def checked(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
         if not isinstance(chosen[key], Mapping) or not all(isinstance(field, str) for field in chosen[key]):
             raise RagLabError(f"corpus {name}, setting {key}: {chosen[key]!r} is not a mapping of fields")
     chosen["chunker"] = {**DEFAULTS["chunker"], **chosen["chunker"]}
-    for key in ("factories", "colbert_indexes"):
-        given_names, example = chosen[key], DEFAULTS[key][0]
+    for key, example in (("factories", FLAT), ("colbert_indexes", "exact"), ("splade", "org/model")):
+        given_names = chosen[key]
         if not isinstance(given_names, list | tuple) or not all(isinstance(one, str) for one in given_names):
             raise RagLabError(
                 f"corpus {name}, setting {key}: {given_names!r} is not a list of names such as [{example}]"
@@ -69,6 +71,8 @@ def checked(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
         encoder_of(chosen["encoder"])
     if chosen["colbert"] not in ("auto", "none"):
         late_encoder_of(chosen["colbert"])
+    for model in chosen["splade"]:
+        sparse_encoder_of(model)
     if chosen["context_prefix"] is not None:
         from rag_lab.corpus.prefixing import ContextPrefix
 
@@ -116,3 +120,10 @@ def late_encoder_of(name: str) -> LateEncoder | None:
     from rag_lab.retrieval import late
 
     return None if name == "none" else late.load_late_encoder(name)
+
+
+def sparse_encoder_of(name: str) -> SparseEncoder:
+    """The learned sparse encoder of this name. Raises RagLabError where there is none."""
+    from rag_lab.retrieval import sparse
+
+    return sparse.load_sparse_encoder(name)

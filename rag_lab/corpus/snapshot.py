@@ -1,8 +1,9 @@
 """A snapshot: an immutable, content-addressed entry that names the parts of a corpus at one moment.
 
-Parts are segments of chunks with what models made of them (vectors, token vectors), one Lucene index, FAISS indexes and
-a PLAID index; the snapshot opens them in the store where they are. Its rows are the living chunks of all segments,
-ordered by (document id, position in it): a row is also Lucene's document number and the position of its vectors.
+Parts are segments of chunks with what models made of them (vectors, token vectors, weighted terms), a Lucene index of
+texts and others of weighted terms, FAISS indexes and a PLAID index; the snapshot opens them in the store where they
+are. Its rows are the living chunks of all segments, ordered by (document id, position in it): a row is also Lucene's
+document number and the position of its vectors.
 """
 
 from __future__ import annotations
@@ -30,10 +31,11 @@ if TYPE_CHECKING:
     from rag_lab.retrieval.bm25 import Bm25Index
     from rag_lab.retrieval.dense import DenseIndex, VectorArray
     from rag_lab.retrieval.late import LateIndex, TokenVectors
+    from rag_lab.retrieval.sparse import ImpactIndex
 
 FORMAT = "snapshot-4"
 KIND = "snapshots"
-PARTS = ("segments", *KINDS, "lucene", "faiss", "plaid")
+PARTS = ("segments", *KINDS, "lucene", "impact", "faiss", "plaid")
 """Kinds of the entries that a snapshot names."""
 FACTS = (
     "corpus",
@@ -45,6 +47,7 @@ FACTS = (
     "factories",
     "late",
     "late_indexes",
+    "sparse",
     "documents",
     "chunks",
 )
@@ -207,6 +210,20 @@ class Snapshot:
             return LateIndex.build(self.token_vectors)
         folder = self.store.path("plaid", self.facts["parts"]["plaid"])
         return LateIndex.load(folder, self.token_vectors, match_rows(np.load(folder / TEXT_KEYS), self.keys.text_key))
+
+    def impact(self, model: str) -> ImpactIndex:
+        """The Lucene index of the terms that a learned sparse model of this name weighed."""
+        from rag_lab.retrieval.sparse import ImpactIndex
+
+        if model not in self.facts["sparse"]:
+            raise RagLabError(
+                f"snapshot {self.id}: has no weighted terms of '{model}'; publish it with that sparse encoder"
+            )
+        opened: dict[str, ImpactIndex] = self.__dict__.setdefault("_impact", {})
+        if model not in opened:
+            folder = self.store.path("impact", self.facts["parts"][f"impact:{model}"])
+            opened[model] = ImpactIndex(folder, model, self.facts["sparse"][model])
+        return opened[model]
 
     def denied(self) -> frozenset[str]:
         """Those of its documents that nobody may read any more, by the deny list of its corpus."""

@@ -50,7 +50,7 @@ def build(folder: Path, entries: Entries, language: str) -> None:
         RagLabError: the language is unknown (`lucene.LANGUAGES`; "multilingual" is for corpora that mix English and
             Chinese), the folder holds files, rows are out of order, or Lucene refuses a text.
     """
-    row_index.build(folder, entries, _analysis(language))
+    row_index.build(folder, entries, analysis_of(language))
 
 
 def update(
@@ -62,10 +62,11 @@ def update(
     language: str,
 ) -> None:
     """Write what `base`, an index of the same language, becomes into `folder`, as `row_index.update` does."""
-    row_index.update(folder, base, without, entries, fingerprints, _analysis(language))
+    row_index.update(folder, base, without, entries, fingerprints, analysis_of(language))
 
 
-def _analysis(language: str) -> Analysis:
+def analysis_of(language: str) -> Analysis:
+    """How texts of a language become terms. Raises RagLabError for a language without an analyser."""
     lucene.check_language(language)
     return Analysis(language, ANALYSIS, normalise)
 

@@ -29,7 +29,7 @@ from rag_lab.contracts import Context, Failure, Passage, Queries, RagLabError, R
 from rag_lab.store import digest
 from rag_lab.variants.answer import Generate
 from rag_lab.variants.handing_out import check_output, hand_out
-from rag_lab.variants.query_vectors import QueryTokenVectors, QueryVectors
+from rag_lab.variants.query_vectors import QuerySparseVectors, QueryTokenVectors, QueryVectors
 from rag_lab.variants.stage import Batch, Output, Payload, Plan, Ran, Stage, State, Step
 from rag_lab.variants.variant import Variant
 
@@ -135,8 +135,15 @@ def _watched(state: State) -> tuple[State, list[bool]]:
         asked.append(found.cached)
         return found
 
+    def sparse_vectors(model: str, texts: Sequence[str]) -> QuerySparseVectors:
+        found = batch.sparse_vectors(model, texts)
+        asked.append(found.cached)
+        return found
+
     watched = copy(state)
-    watched.batch = replace(batch, query_vectors=query_vectors, token_vectors=token_vectors)
+    watched.batch = replace(
+        batch, query_vectors=query_vectors, token_vectors=token_vectors, sparse_vectors=sparse_vectors
+    )
     return watched, asked
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from rag_lab.contracts import Encoder, FloatArray
 from rag_lab.retrieval.encoders import Embeddings, embed_passages, embed_queries
 from rag_lab.retrieval.late.vectors import LateEncoder, TokenVectors
+from rag_lab.retrieval.sparse.vectors import SparseEncoder, SparseVectors
 from rag_lab.store import Store, digest
 
 
@@ -80,3 +81,29 @@ def query_token_vectors(store: Store, encoder: LateEncoder, queries: Sequence[st
     np.savez(buffer, vectors=made.vectors, lengths=made.lengths, tokens=made.tokens, ms=ms)
     store.write("queries", key, "tokens.npz", buffer.getvalue())
     return QueryTokenVectors(made, ms)
+
+
+class QuerySparseVectors(NamedTuple):
+    """Weighted terms of a batch; ``ms [n]``: each question's share of the time when they were made; `cached`: read."""
+
+    vectors: SparseVectors
+    ms: FloatArray
+    cached: bool = False
+
+
+def query_sparse_vectors(store: Store, encoder: SparseEncoder, queries: Sequence[str]) -> QuerySparseVectors:
+    """The same with weighted terms."""
+    key = digest("terms", encoder.name, encoder.version, list(queries))
+    kept = store.read("queries", key, "terms.npz")
+    if kept is not None:
+        with np.load(io.BytesIO(kept), allow_pickle=False) as arrays:
+            parts = (arrays["lengths"], arrays["terms"], arrays["impacts"])
+            return QuerySparseVectors(SparseVectors(*parts, encoder.name, encoder.version), arrays["ms"], True)
+    encoder.encode_queries(queries[:1])  # loading the model is not part of any question's time
+    started = time.perf_counter()
+    made = encoder.encode_queries(queries)
+    ms = np.full(len(queries), (time.perf_counter() - started) * 1000 / max(1, len(queries)))
+    buffer = io.BytesIO()
+    np.savez(buffer, lengths=made.lengths, terms=made.terms, impacts=made.impacts, ms=ms)
+    store.write("queries", key, "terms.npz", buffer.getvalue())
+    return QuerySparseVectors(made, ms)

@@ -155,20 +155,55 @@ class Bm25(Channel):
     def search(self, batch: Batch, queries: Queries, depth: npt.NDArray[np.int64]) -> Found:
         """Search within each caller's scope."""
         scopes = batch.scopes.of_queries(queries.of)
-        table = batch.snapshot.chunks
-        keys = [rights.key for rights in table.classes]
-        allowed = [[keys[i] for i in np.flatnonzero(scope.classes).tolist()] for scope in scopes.scopes]
-        lists = _documents(scopes.scopes, table)
+        allowed, only, without = lucene_limits(scopes, batch.snapshot.chunks)
         found = batch.snapshot.bm25.search(
-            queries.texts,
-            depth,
-            None if all(scope.classes.all() for scope in scopes.scopes) else [allowed[of] for of in scopes.of],
-            k1=self.k1,
-            b=self.b,
-            only=[lists[of][0] for of in scopes.of],
-            without=[lists[of][1] for of in scopes.of],
+            queries.texts, depth, allowed, k1=self.k1, b=self.b, only=only, without=without
         )
         return Found(scopes.check(found.ranking(self.name)), found.ms)
+
+
+@register
+class Splade(Channel):
+    """Learned sparse retrieval (SPLADE): the terms that a masked language model weighs, added up by Lucene.
+
+    `model` is a hub name or a folder; the snapshot needs the terms of that model.
+    """
+
+    name: ClassVar[str] = "splade"
+    model: str = Field(min_length=1)
+
+    def needs(self) -> frozenset[str]:
+        """The Lucene index of the model's terms."""
+        return frozenset({f"impact:{self.model}"})
+
+    def identity(self, batch: Batch) -> list[Any]:
+        """Settings and the encoder."""
+        return [self.settings(), batch.sparse_encoder(self.model).version]
+
+    def search(self, batch: Batch, queries: Queries, depth: npt.NDArray[np.int64]) -> Found:
+        """Encode the queries once for all variants, then search within each caller's scope."""
+        encoded = batch.sparse_vectors(self.model, queries.texts)
+        scopes = batch.scopes.of_queries(queries.of)
+        allowed, only, without = lucene_limits(scopes, batch.snapshot.chunks)
+        index = batch.snapshot.impact(self.model)
+        found = index.search(encoded.vectors, depth, allowed, only=only, without=without)
+        return Found(scopes.check(found.ranking(self.name)), encoded.ms + found.ms)
+
+
+Documents = list[list[str] | None]
+
+
+def lucene_limits(scopes: Scopes, table: ChunkTable) -> tuple[list[list[str]] | None, Documents, Documents]:
+    """What Lucene is told of the scope of each query: its rights classes, None where all see all; the documents that it
+    is limited to; and those that it must not see."""
+    keys = [rights.key for rights in table.classes]
+    allowed = [[keys[i] for i in np.flatnonzero(scope.classes).tolist()] for scope in scopes.scopes]
+    lists = _documents(scopes.scopes, table)
+    return (
+        None if all(scope.classes.all() for scope in scopes.scopes) else [allowed[of] for of in scopes.of],
+        [lists[of][0] for of in scopes.of],
+        [lists[of][1] for of in scopes.of],
+    )
 
 
 def _documents(scopes: Sequence[Scope], table: ChunkTable) -> list[tuple[list[str] | None, list[str] | None]]:

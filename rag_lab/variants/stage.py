@@ -45,8 +45,9 @@ from rag_lab.corpus.rights import Scopes
 from rag_lab.corpus.snapshot import Snapshot
 from rag_lab.provenance import RESULT_CODE, code_digest
 from rag_lab.retrieval.late.vectors import LateEncoder
+from rag_lab.retrieval.sparse.vectors import SparseEncoder
 from rag_lab.store import Store, digest
-from rag_lab.variants.query_vectors import QueryTokenVectors, QueryVectors
+from rag_lab.variants.query_vectors import QuerySparseVectors, QueryTokenVectors, QueryVectors
 
 Payload: TypeAlias = Ranking | Queries | tuple[Context, ...] | tuple[Completion, ...]
 Plan: TypeAlias = Mapping[str, npt.NDArray[Any]]
@@ -61,13 +62,21 @@ def _no_token_vectors(texts: Sequence[str]) -> QueryTokenVectors:  # noqa: ARG00
     raise RagLabError("colbert: there is no late-interaction encoder; set 'colbert' in the snapshot's settings")
 
 
+def _no_sparse_encoder(model: str) -> SparseEncoder:
+    raise RagLabError(f"splade: there is no sparse encoder '{model}' in this batch")
+
+
+def _no_sparse_vectors(model: str, texts: Sequence[str]) -> QuerySparseVectors:  # noqa: ARG001 - one interface
+    raise RagLabError(f"splade: there is no sparse encoder '{model}' in this batch")
+
+
 @dataclass(frozen=True, eq=False)
 class Batch:
     """What all variants of a run share: the same questions, snapshot, rights, encoder and generator.
 
     gold: for each request the rows that hold its gold evidence. scopes: what `snapshot` and `book` let each one read.
-    query_vectors, token_vectors: vectors of texts as queries, one each and one a token. writer: who writes queries and
-    grades, None where nobody does.
+    query_vectors, token_vectors: vectors of texts as queries, one each and one a token. sparse_vectors: their terms as
+    the model of a name weighs them. writer: who writes queries and grades, None where nobody does.
     texts: the documents' texts by id, where they are at hand; only what is white space between chunks is read of them.
     """
 
@@ -86,6 +95,8 @@ class Batch:
     writer: Writer | None = None
     late_encoder: Callable[[], LateEncoder] = _no_late_encoder
     token_vectors: Callable[[Sequence[str]], QueryTokenVectors] = _no_token_vectors
+    sparse_encoder: Callable[[str], SparseEncoder] = _no_sparse_encoder
+    sparse_vectors: Callable[[str, Sequence[str]], QuerySparseVectors] = _no_sparse_vectors
     texts: Callable[[], Mapping[str, str]] | None = None
 
     @property

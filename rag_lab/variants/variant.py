@@ -104,6 +104,11 @@ class Variant:
         """Kinds of the late-interaction indexes that the stages search."""
         return self._needed("late:")
 
+    @property
+    def sparse_models(self) -> tuple[str, ...]:
+        """Names of the models whose weighted terms the stages search."""
+        return self._needed("impact:")
+
     def _needed(self, prefix: str) -> tuple[str, ...]:
         return tuple(sorted(need.removeprefix(prefix) for need in self.needs if need.startswith(prefix)))
 

@@ -31,6 +31,7 @@ STAGES = (
     "bm25",
     {"colbert": {"index": "exact"}},
     {"colbert": {"index": "plaid", "cells": 8, "compared": 8, "depth": 30}},
+    {"splade": {"model": "hash-sparse"}},
 )
 
 READER = """
@@ -42,7 +43,7 @@ from pathlib import Path
 import numpy as np
 
 sys.path.insert(0, sys.argv[1])
-from conftest import HashEncoder, HashLateEncoder
+from conftest import HashEncoder, HashLateEncoder, HashSparseEncoder
 from rag_lab.budgets import Budget, Prices
 from rag_lab.contracts import Principal, RagLabError, Request
 from rag_lab.corpus.corpus import Corpus
@@ -53,10 +54,11 @@ from rag_lab.store import Store
 from rag_lab.variants import load_variant
 from rag_lab.variants.execute import Memory, run_variant
 from rag_lab.variants.handing_out import hand_out
-from rag_lab.variants.query_vectors import query_token_vectors, query_vectors
+from rag_lab.variants.query_vectors import query_sparse_vectors, query_token_vectors, query_vectors
 from rag_lab.variants.stage import Batch
 
 store, encoder, late, reader = Store(Path(sys.argv[2])), HashEncoder(), HashLateEncoder(), ExtractiveReader()
+sparse = HashSparseEncoder()
 
 
 def opened():
@@ -101,6 +103,8 @@ while done < reads or not stop.exists():
         progress=lambda *_: None,
         late_encoder=lambda: late,
         token_vectors=cache(lambda texts: query_token_vectors(store, late, texts)),
+        sparse_encoder=lambda model: sparse,
+        sparse_vectors=cache(lambda model, texts: query_sparse_vectors(store, sparse, texts)),
     )
     state = run_variant(variant, batch, Budget(), Memory())
     if state.ranking is None:  # parts of the snapshot went while it was read
@@ -141,7 +145,7 @@ def start_readers(readers: list[Any], tmp_path: Path, store: Store, snapshot: st
 
 @pytest.mark.slow
 def test_no_revoked_document_is_handed_out_after_the_call_returned(
-    tmp_path: Path, hash_encoder: Any, hash_late_encoder: Any, readers: list[Any]
+    tmp_path: Path, hash_encoder: Any, hash_late_encoder: Any, hash_sparse_encoder: Any, readers: list[Any]
 ) -> None:
     draw, store, stop = random.Random(5), Store(tmp_path / "store"), tmp_path / "stop"
     documents = [
@@ -157,6 +161,7 @@ def test_no_revoked_document_is_handed_out_after_the_call_returned(
         factories=["Flat"],
         late=hash_late_encoder,
         late_indexes=["exact", "plaid"],
+        sparse=[hash_sparse_encoder],
         corpus="manuals",
     )
     logs = start_readers(readers, tmp_path, store, snapshot.id, stop)
@@ -185,10 +190,16 @@ def test_no_revoked_document_is_handed_out_after_the_call_returned(
 
 @pytest.mark.slow
 def test_no_purged_document_is_handed_out(
-    tmp_path: Path, hash_encoder: Any, hash_late_encoder: Any, monkeypatch: pytest.MonkeyPatch, readers: list[Any]
+    tmp_path: Path,
+    hash_encoder: Any,
+    hash_late_encoder: Any,
+    hash_sparse_encoder: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    readers: list[Any],
 ) -> None:
     monkeypatch.setattr("rag_lab.retrieval.encoders.load_encoder", lambda name: hash_encoder)
     monkeypatch.setattr("rag_lab.retrieval.late.load_late_encoder", lambda name: hash_late_encoder)
+    monkeypatch.setattr("rag_lab.retrieval.sparse.load_sparse_encoder", lambda name: hash_sparse_encoder)
     draw, store, stop = random.Random(7), Store(tmp_path / "store"), tmp_path / "stop"
     docs = tmp_path / "docs"
     docs.mkdir()
@@ -196,7 +207,7 @@ def test_no_purged_document_is_handed_out(
     for name in names:
         (docs / name).write_text(" ".join(draw.choices(WORDS, k=6)) + f" stands in {name} and nowhere else.")
     settings = {"encoder": "hash", "analyzer": "en", "colbert": "hash", "colbert_indexes": ["exact", "plaid"]}
-    with Corpus.create(store, "manuals", **settings, keep=2) as corpus:
+    with Corpus.create(store, "manuals", **settings, splade=["hash-sparse"], keep=2) as corpus:
         corpus.add(docs, tenant="default", public=True)
         logs = start_readers(readers, tmp_path, store, "", stop)
         returned: dict[str, float] = {}

@@ -854,6 +854,8 @@ def test_corpora_by_name(tmp_path: Path, encoder: Counted) -> None:
         ("kb", {"factories": "Flat"}, "corpus kb, setting factories: 'Flat' is not a list of names such as"),
         ("kb", {"keep": True}, "corpus kb, setting keep: True must be a whole number from 1"),
         ("kb", {"colbert": "no/such/model"}, "late encoder 'no/such/model'"),
+        ("kb", {"splade": "org/model"}, "setting splade: 'org/model' is not a list of names such as"),
+        ("kb", {"splade": ["no/such-model"]}, "sparse encoder 'no/such-model' cannot be loaded"),
         ("kb", {"colbert_indexes": "plaid"}, "setting colbert_indexes: 'plaid' is not a list of names such as"),
         ("kb", {"colbert_indexes": ["exact", "hnsw"]}, "setting colbert_indexes: 'hnsw' is unknown; use auto, exact"),
         ("kb", {"analyzer": "fr"}, "corpus kb, setting analyzer: 'fr' is unknown; use one of auto, en"),

@@ -139,6 +139,11 @@ def test_documents_that_the_corpus_lacks_are_warned_of(corpus: Corpus) -> None:
             "corpus kb, generation 1: has no token vectors, which a colbert variant searches; make a new corpus with "
             "the setting 'colbert: auto', or leave that variant out",
         ),
+        (
+            {"variants": [{"x": [{"splade": {"model": "org/model"}}]}]},
+            "corpus kb, generation 1: has no weighted terms of 'org/model', which a splade variant searches; make a "
+            r"new corpus with the setting 'splade: \[org/model\]', or leave that variant out",
+        ),
         ({"corpus": "nope"}, "corpus nope: unknown, there are kb"),
         ({"generation": 7}, "generation 7: unknown; this corpus has 1"),
         (

@@ -40,13 +40,14 @@ PUBLISHER = """
 import os, sys
 sys.path[:0] = [{tests!r}, {here!r}]
 from pathlib import Path
-from conftest import HashEncoder, HashLateEncoder
+from conftest import HashEncoder, HashLateEncoder, HashSparseEncoder
 from rag_lab.corpus.corpus import Corpus
-from rag_lab.retrieval import encoders, late
+from rag_lab.retrieval import encoders, late, sparse
 from rag_lab.store import Store
 
 encoders.load_encoder = lambda name: HashEncoder()
 late.load_late_encoder = lambda name: HashLateEncoder()
+sparse.load_sparse_encoder = lambda name: HashSparseEncoder()
 
 
 def publish(root, name):
@@ -121,15 +122,17 @@ def docs(place: Path) -> Path:
 
 @pytest.fixture
 def make(
-    place: Path, docs: Path, monkeypatch: pytest.MonkeyPatch, hash_encoder, hash_late_encoder
+    place: Path, docs: Path, monkeypatch: pytest.MonkeyPatch, hash_encoder, hash_late_encoder, hash_sparse_encoder
 ) -> Callable[..., Corpus]:
     monkeypatch.setattr("rag_lab.retrieval.encoders.load_encoder", lambda name: hash_encoder)
     monkeypatch.setattr("rag_lab.retrieval.late.load_late_encoder", lambda name: hash_late_encoder)
+    monkeypatch.setattr("rag_lab.retrieval.sparse.load_sparse_encoder", lambda name: hash_sparse_encoder)
     monkeypatch.setattr(ingestion, "parse_guarded", parse_here)
 
     def made(analyzer: str) -> Corpus:
         settings = {"encoder": "hash", "colbert": "hash", "colbert_indexes": ["exact", "plaid"], "keep": 2}
-        corpus = Corpus.create(Store(place / "store"), "kb", analyzer=analyzer, **settings)
+        weighed = [] if analyzer == "none" else ["hash-sparse"]
+        corpus = Corpus.create(Store(place / "store"), "kb", analyzer=analyzer, splade=weighed, **settings)
         write_step(docs, 0)
         corpus.add(docs)
         return corpus
@@ -277,11 +280,15 @@ def test_180_kills_without_lucene(make: Callable[..., Corpus], docs: Path, place
 
 
 @pytest.mark.slow
-def test_20_kills_with_lucene(make: Callable[..., Corpus], docs: Path) -> None:
+def test_20_kills_with_lucene(make: Callable[..., Corpus], docs: Path, hash_sparse_encoder) -> None:
     corpus = make("en")
     seen = kill_often(corpus, docs, 20, length_of(corpus, docs, of_its_own), of_its_own)
     assert seen.total() == 20
     assert seen["old"] >= 5
     (word,) = {text.split()[-1].rstrip(".") for text in corpus.snapshot().chunks.text if "Document 3 " in text}
-    hits = corpus.snapshot().bm25.search([word], 5, None)
-    assert "d03.txt" in {corpus.snapshot().chunks.document_id[row] for row in hits.row.tolist()}
+    terms = hash_sparse_encoder.encode_queries([word])
+    for hits in (
+        corpus.snapshot().bm25.search([word], 5, None),
+        corpus.snapshot().impact("hash-sparse").search(terms, 5, None),
+    ):
+        assert "d03.txt" in {corpus.snapshot().chunks.document_id[row] for row in hits.row.tolist()}

@@ -20,7 +20,7 @@ from rag_lab.corpus.corpus import Corpus
 from rag_lab.corpus.kept import KIND as KEPT
 from rag_lab.corpus.purge import backlog
 from rag_lab.corpus.snapshot import Snapshot
-from rag_lab.retrieval.bm25 import Bm25Index
+from rag_lab.retrieval.row_index import RowIndex
 from rag_lab.store import Store
 
 READER = Principal("default")
@@ -43,11 +43,14 @@ def docs(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hash_encoder, hash_late_encoder) -> Iterator[Corpus]:
+def corpus(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hash_encoder, hash_late_encoder, hash_sparse_encoder
+) -> Iterator[Corpus]:
     monkeypatch.setattr("rag_lab.retrieval.encoders.load_encoder", lambda name: hash_encoder)
     monkeypatch.setattr("rag_lab.retrieval.late.load_late_encoder", lambda name: hash_late_encoder)
     settings = {"encoder": "hash", "analyzer": "en", "factories": ["Flat", "HNSW8"], "keep": 9}
-    settings |= {"colbert": "hash-late", "colbert_indexes": ["exact", "plaid"]}
+    monkeypatch.setattr("rag_lab.retrieval.sparse.load_sparse_encoder", lambda name: hash_sparse_encoder)
+    settings |= {"colbert": "hash-late", "colbert_indexes": ["exact", "plaid"], "splade": ["hash-sparse"]}
     with Corpus.create(Store(tmp_path / "store"), "kb", **settings) as made:
         yield made
 
@@ -78,11 +81,13 @@ def test_nothing_of_a_revoked_document_is_left(corpus: Corpus, docs: Path) -> No
     vector = corpus.snapshot().vectors[rows].tobytes()
     made = corpus.snapshot().token_vectors.take(np.arange(rows.start, rows.stop))
     tokens = [made.tokens.tobytes(), *(two.tobytes() for two in made.vectors[:-1].reshape(-1, 32))]
+    terms = np.frombuffer(corpus.snapshot().encoded("impacts:hash-sparse").bytes_of(rows)[0], dtype=np.int32)
+    tokens += [terms[:6].tobytes(), terms[6:12].tobytes()]
     old = {corpus.snapshot(number).id for number in (1, 2)}
     root = corpus.store.root
     assert holding(root, TRACES) == {"corpora", "segments"}
     assert "vectors" in holding(root, [vector])
-    assert {"token_vectors"} == set.intersection(*(holding(root, [trace]) for trace in tokens))
+    assert [holding(root, [trace]) for trace in tokens] == [{"token_vectors"}] * (len(tokens) - 2) + [{"impacts"}] * 2
     corpus.revoke(["vault.txt"], "a test")
     assert backlog(corpus) == ["vault.txt"]
 
@@ -93,8 +98,9 @@ def test_nothing_of_a_revoked_document_is_left(corpus: Corpus, docs: Path) -> No
     assert (purge.proof.left, purge.proof.elsewhere, purge.proof.exported, purge.proof.unmarked) == ([], [], [], [])
     assert holding(root, [*TRACES, vector, *tokens]) == set()
     assert not old & set(corpus.store.entries("snapshots"))
-    for key in corpus.store.entries("lucene"):
-        with Bm25Index(corpus.store.path("lucene", key)) as index:
+    for kind in ("lucene", "impact"):
+        assert len(corpus.store.entries(kind)) == 1
+        with RowIndex(corpus.store.path(kind, corpus.store.entries(kind)[0])) as index:
             assert "vault.txt" not in index.documents()
     assert backlog(corpus) == []
     assert corpus.purge().documents == ()

@@ -516,3 +516,95 @@ def test_no_token_of_a_document_is_left_after_rewriting(store: Store, late: Any,
     assert clean.facts["parts"] != made.facts["parts"]
     clean.verify()
     check_tokens(clean, late)
+
+
+# --- weighted terms -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def sparse(hash_sparse_encoder: Any) -> Any:
+    """The learned sparse encoder, which also lists what it was asked to encode."""
+
+    class Counting(type(hash_sparse_encoder)):  # type: ignore[misc]
+        def __init__(self) -> None:
+            self.seen: list[str] = []
+
+        def encode_passages(self, texts: Sequence[str]) -> Any:
+            self.seen += texts
+            return super().encode_passages(texts)
+
+    return Counting()
+
+
+def found(snapshot: Snapshot, encoder: Any, text: str) -> list[str]:
+    hits = snapshot.impact(encoder.name).search(encoder.encode_queries([text]), 3, None)
+    return [snapshot.chunks.document_id[row] for row in hits.row.tolist()]
+
+
+def test_weighted_terms_of_known_texts_are_copied(store: Store, sparse: Any) -> None:
+    uses: list[CacheUse] = []
+    options = {"sparse": [sparse], "on_use": uses.append}
+    first = publish(store, [*many(9), public("none", "!?"), public("same", "text number 3")], Whole(), **options)
+    assert len(sparse.seen) == 10
+    sparse.seen.clear()
+    second = updated(first, [public("d0004", "quite another text")], ["d0001"], **options)
+    assert sparse.seen == ["quite another text"]
+    assert uses == [CacheUse("sparse vectors", 1, 10), CacheUse("sparse vectors", 0, 1)]
+    for snapshot in (first, second, compact(store, second)):
+        table = snapshot.chunks
+        expected = sparse.encode_passages([table.indexed_text(row) for row in range(len(table))])
+        made = snapshot.encoded("impacts:hash-sparse")
+        assert made.lengths.tolist() == expected.lengths.tolist()
+        for name in ("terms", "impacts"):
+            assert np.array_equal(made.arrays[name], getattr(expected, name))
+    assert found(second, sparse, "quite another")[0] == "d0004"
+    assert found(first, sparse, "1")[0] == "d0001" != found(second, sparse, "1")[0]
+    second.verify()
+
+
+def test_several_models_weigh_terms_side_by_side(store: Store, sparse: Any) -> None:
+    class Other(type(sparse)):  # type: ignore[misc]
+        name, version = "other/model", "other-1"
+
+    options = {"sparse": [sparse, Other()]}
+    made = updated(publish(store, many(9), Whole(), **options), many(1, 50), **options)
+    assert made.facts["sparse"] == {"hash-sparse": "hash-sparse-1", "other/model": "other-1"}
+    assert {kind for kind, _ in made.parts} == {"segments", "impacts", "impact"}
+    assert found(made, sparse, "50")[0] == found(made, Other(), "50")[0] == "d0050"
+    with pytest.raises(RagLabError, match="has no weighted terms of 'a/b'; publish it with that sparse encoder"):
+        made.impact("a/b")
+    with pytest.raises(RagLabError, match=r"made with impact lucene-.*/impact/1, not none"):
+        updated(made, many(1, 60))
+    with pytest.raises(RagLabError, match=r"the queries by other/model \(version other-1\); encode both"):
+        made.impact("hash-sparse").search(Other().encode_queries(["x"]), 3, None)
+
+
+def test_a_damaged_impact_index_is_made_again(store: Store, sparse: Any) -> None:
+    base = publish(store, many(30), Whole(), sparse=[sparse])
+    flip(next(path for path in store.path("impact", store.entries("impact")[0]).iterdir() if path.suffix == ".fdt"))
+    made = updated(base, many(1, 50), sparse=[sparse])
+    made.verify()
+    assert found(made, sparse, "50")[0] == "d0050"
+
+
+@pytest.mark.parametrize("removed_before", [False, True])
+def test_no_term_of_a_document_is_left_after_rewriting(store: Store, sparse: Any, removed_before: bool) -> None:
+    options = {"sparse": [sparse]}
+    secret = public("idqzx", "contentqzx wordqzx")
+    base = publish(store, [*many(40), secret], Whole(), **options)
+    made = updated(base, many(1, 60), ["idqzx"] if removed_before else [], **options)
+    terms = sparse.encode_passages([secret.text]).terms.tobytes()
+    assert holding(base, terms, b"idqzx") == {"segments", "impacts", "impact"}
+    sparse.seen.clear()
+    clean = rewrite_without(store, made, lambda name, _: name == "idqzx")
+    assert sparse.seen == []
+    assert holding(clean, terms, b"idqzx") == set()
+    assert "idqzx" not in clean.impact("hash-sparse").documents()
+    clean.verify()
+
+
+def test_wrong_terms_are_refused(store: Store, sparse: Any, monkeypatch: Any) -> None:
+    encode = sparse.encode_passages
+    monkeypatch.setattr(sparse, "encode_passages", lambda texts: encode(texts[:-1]))
+    with pytest.raises(RagLabError, match="sparse encoder hash-sparse: gave terms of 2 texts for 3 chunks"):
+        publish(store, many(3), Whole(), sparse=[sparse])

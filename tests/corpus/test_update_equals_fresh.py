@@ -45,7 +45,7 @@ def step(kind: str, random: np.random.Generator, held: dict[str, Document]) -> t
     return [], set(some)
 
 
-def check_equal(made: Snapshot, fresh: Snapshot, encoder: Any, late: Any) -> None:
+def check_equal(made: Snapshot, fresh: Snapshot, encoder: Any, late: Any, sparse: Any) -> None:
     ours, theirs = made.chunks, fresh.chunks
     for name in COLUMNS:
         assert list(getattr(ours, name)) == list(getattr(theirs, name)), name
@@ -66,6 +66,15 @@ def check_equal(made: Snapshot, fresh: Snapshot, encoder: Any, late: Any) -> Non
             assert getattr(mine, name).tolist() == getattr(other, name).tolist(), factory
     for name in ("vectors", "lengths", "tokens"):
         assert np.array_equal(getattr(made.token_vectors, name), getattr(fresh.token_vectors, name)), name
+    mine, other = (snapshot.encoded("impacts:hash-sparse") for snapshot in (made, fresh))
+    assert mine.lengths.tolist() == other.lengths.tolist()
+    for name in ("terms", "impacts"):
+        assert np.array_equal(mine.arrays[name], other.arrays[name]), name
+    terms = sparse.encode_queries(QUERIES)
+    for scope in (None, [codes[::2]] * len(QUERIES)):
+        mine, other = (snapshot.impact("hash-sparse").search(terms, 1000, scope) for snapshot in (made, fresh))
+        for name in ("query", "row", "score"):
+            assert getattr(mine, name).tolist() == getattr(other, name).tolist()
     tokens = late.encode_queries(QUERIES)
     for kind in ("exact", "plaid"):
         mine, other = (snapshot.late(kind).search(tokens, 1000).ranking for snapshot in (made, fresh))
@@ -75,7 +84,7 @@ def check_equal(made: Snapshot, fresh: Snapshot, encoder: Any, late: Any) -> Non
 
 @pytest.mark.parametrize("seed", range(6))
 def test_any_sequence_of_updates_equals_a_fresh_build(
-    tmp_path: Path, hash_encoder: Any, hash_late_encoder: Any, seed: int
+    tmp_path: Path, hash_encoder: Any, hash_late_encoder: Any, hash_sparse_encoder: Any, seed: int
 ) -> None:
     random = np.random.default_rng(seed)
     settings = {
@@ -85,6 +94,7 @@ def test_any_sequence_of_updates_equals_a_fresh_build(
         "factories": ["Flat", "HNSW8"],
         "late": hash_late_encoder,
         "late_indexes": ["exact", "plaid"],
+        "sparse": [hash_sparse_encoder],
         "corpus": "c",
     }
     held = {d.document_id: d for d in (drawn_document(random, number) for number in range(random.integers(1, 60)))}
@@ -105,7 +115,7 @@ def test_any_sequence_of_updates_equals_a_fresh_build(
                 snapshot = publish(store, documents, chunker, **settings, base=snapshot, removed=removed)
         snapshot.verify()
         fresh = publish(Store(tmp_path / f"fresh{turn}"), list(held.values()), chunker, **settings)
-        check_equal(snapshot, fresh, hash_encoder, hash_late_encoder)
+        check_equal(snapshot, fresh, hash_encoder, hash_late_encoder, hash_sparse_encoder)
         if not held:
             held = {"d": Document("d", "pump")}
             snapshot = publish(store, list(held.values()), chunker, **settings, base=snapshot)

@@ -20,7 +20,7 @@ from rag_lab.corpus.snapshot import Snapshot
 from rag_lab.generation.extractive import ExtractiveReader
 from rag_lab.retrieval.encoders import embed_queries
 from rag_lab.store import Store
-from rag_lab.variants.query_vectors import QueryTokenVectors, QueryVectors
+from rag_lab.variants.query_vectors import QuerySparseVectors, QueryTokenVectors, QueryVectors
 from rag_lab.variants.stage import Batch
 
 WORDS = ["pump", "valve", "sensor", "lamp", "wheel", "axle", "brake", "cable"]
@@ -58,6 +58,7 @@ class House:
     snapshot: Snapshot
     encoder: Any
     late_encoder: Any
+    sparse_encoder: Any
 
     def batch(
         self,
@@ -84,11 +85,17 @@ class House:
             token_vectors=lambda texts: QueryTokenVectors(
                 self.late_encoder.encode_queries(texts), np.full(len(texts), 0.5)
             ),
+            sparse_encoder={"hash-sparse": self.sparse_encoder}.__getitem__,
+            sparse_vectors=lambda model, texts: QuerySparseVectors(
+                {"hash-sparse": self.sparse_encoder}[model].encode_queries(texts), np.full(len(texts), 0.75)
+            ),
         )
 
 
 @pytest.fixture(scope="session")
-def house(tmp_path_factory: pytest.TempPathFactory, hash_encoder: Any, hash_late_encoder: Any) -> House:
+def house(
+    tmp_path_factory: pytest.TempPathFactory, hash_encoder: Any, hash_late_encoder: Any, hash_sparse_encoder: Any
+) -> House:
     documents = make_documents()
     snapshot = publish(
         Store(tmp_path_factory.mktemp("house")),
@@ -99,9 +106,10 @@ def house(tmp_path_factory: pytest.TempPathFactory, hash_encoder: Any, hash_late
         factories=["Flat", "HNSW8"],
         late=hash_late_encoder,
         late_indexes=["auto", "exact", "plaid"],
+        sparse=[hash_sparse_encoder],
         corpus="house",
     )
-    return House(documents, snapshot, hash_encoder, hash_late_encoder)
+    return House(documents, snapshot, hash_encoder, hash_late_encoder, hash_sparse_encoder)
 
 
 @pytest.fixture

@@ -29,6 +29,7 @@ VARIANTS = {
     "plaid": load_variant(
         "plaid", [{"colbert": {"index": "plaid", "cells": 1, "compared": 2}}, "assemble", "generate"]
     ),
+    "splade": load_variant("splade", [{"splade": {"model": "hash-sparse"}}, "assemble", "generate"]),
     "approximate": load_variant("approximate", [{"dense": {"index": "HNSW8"}}, "assemble", "generate"]),
     "hybrid": load_variant("hybrid"),
     "rerank": load_variant("rerank"),

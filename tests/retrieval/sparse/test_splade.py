@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -14,35 +15,14 @@ import pytest
 from rag_lab.contracts import RagLabError
 from rag_lab.retrieval.sparse import SparseVectors, load_sparse_encoder
 
-SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-WORDS = [*SPECIAL, "pump", "valve", "sensor", "lamp", "wheel", "axle", "brake", "cable", "the", "of", "a", "红", "灯"]
+WORDS = 18
+Make = Callable[..., Path]
 TEXTS = ["pump valve", "", "the sensor of a lamp", "pump valve", "红灯 brake", "unheard of", "  \n"]
 
 
-def make_model(folder: Path, kind: str = "BertForMaskedLM", seed: int = 7) -> Path:
-    """A model of a kind of transformers with random weights, one layer, and a vocabulary of whole words."""
-    import torch
-    import transformers
-
-    torch.manual_seed(seed)
-    config = transformers.BertConfig(
-        vocab_size=len(WORDS),
-        hidden_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=32,
-        max_position_embeddings=12,
-        initializer_range=1.0,
-    )
-    getattr(transformers, kind)(config).save_pretrained(folder)
-    (folder / "vocab.txt").write_text("\n".join(WORDS), encoding="utf-8")
-    transformers.BertTokenizerFast(str(folder / "vocab.txt")).save_pretrained(folder)
-    return folder
-
-
 @pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_model(tmp_path_factory.mktemp("splade"))
+def model(tmp_path_factory: pytest.TempPathFactory, make_tiny_bert: Make) -> Path:
+    return make_tiny_bert(tmp_path_factory.mktemp("splade"))
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +55,7 @@ def test_weights_are_those_of_the_formula(model: Path, encoder: Any) -> None:
     assert made[1] == made[6] == {}
     assert max(made[0].values()) > 50
     assert as_dicts(encoder.encode_queries(TEXTS)) == made
-    assert (encoder.vocabulary, encoder.max_tokens) == (len(WORDS), 12)
+    assert (encoder.vocabulary, encoder.max_tokens) == (WORDS, 12)
 
 
 def test_the_terms_of_a_text_do_not_depend_on_the_others(encoder: Any) -> None:
@@ -96,10 +76,12 @@ def test_what_is_longer_than_the_model_reads_is_cut(encoder: Any) -> None:
     assert long == cut
 
 
-def test_the_version_is_that_of_weights_and_tokenizer(model: Path, encoder: Any, tmp_path: Path) -> None:
+def test_the_version_is_that_of_weights_and_tokenizer(
+    model: Path, encoder: Any, tmp_path: Path, make_tiny_bert: Make
+) -> None:
     copy = Path(shutil.copytree(model, tmp_path / "copy"))
     assert load_sparse_encoder(str(copy)).version == encoder.version
-    assert load_sparse_encoder(str(make_model(tmp_path / "other", seed=8))).version != encoder.version
+    assert load_sparse_encoder(str(make_tiny_bert(tmp_path / "other", seed=8))).version != encoder.version
     tokenizer = copy / "tokenizer.json"
     content = json.loads(tokenizer.read_text(encoding="utf-8"))
     content["model"]["vocab"]["kabel"] = content["model"]["vocab"].pop("cable")
@@ -108,14 +90,14 @@ def test_the_version_is_that_of_weights_and_tokenizer(model: Path, encoder: Any,
 
 
 @pytest.mark.parametrize("kind", ["BertModel", "BertForSequenceClassification"])
-def test_a_checkpoint_without_the_head_is_refused(tmp_path: Path, kind: str) -> None:
-    folder = make_model(tmp_path, kind)
+def test_a_checkpoint_without_the_head_is_refused(tmp_path: Path, kind: str, make_tiny_bert: Make) -> None:
+    folder = make_tiny_bert(tmp_path, kind)
     with pytest.raises(RagLabError, match=r"is no masked language model: it has no cls\.predictions\.") as error:
         load_sparse_encoder(str(folder))
     assert "\n" not in str(error.value)
 
 
-def test_what_cannot_be_loaded_is_one_line(tmp_path: Path, model: Path) -> None:
+def test_what_cannot_be_loaded_is_one_line(tmp_path: Path, model: Path, make_tiny_bert: Make) -> None:
     def refused(folder: Path | str) -> str:
         with pytest.raises(RagLabError) as error:
             load_sparse_encoder(str(folder))
@@ -128,11 +110,11 @@ def test_what_cannot_be_loaded_is_one_line(tmp_path: Path, model: Path) -> None:
     broken = Path(shutil.copytree(model, tmp_path / "broken"))
     (broken / "model.safetensors").write_bytes(b"no tensors")
     assert "cannot be loaded" in refused(broken)
-    small = make_model(tmp_path / "small")
+    small = make_tiny_bert(tmp_path / "small")
     tokenizer = json.loads((small / "tokenizer.json").read_text(encoding="utf-8"))
-    tokenizer["model"]["vocab"]["wombat"] = len(WORDS)
+    tokenizer["model"]["vocab"]["wombat"] = WORDS
     (small / "tokenizer.json").write_text(json.dumps(tokenizer), encoding="utf-8")
-    assert f"its tokenizer has {len(WORDS) + 1} words, the model {len(WORDS)}; they are of two models" in refused(small)
+    assert f"its tokenizer has {WORDS + 1} words, the model {WORDS}; they are of two models" in refused(small)
 
 
 def test_weights_that_are_no_numbers_are_refused(model: Path, tmp_path: Path) -> None:
