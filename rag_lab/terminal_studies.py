@@ -82,9 +82,12 @@ def print_cells(cells: Sequence[Cell], console: Console | None = None) -> None:
 
 def _reasons(cells: Sequence[Cell]) -> Iterator[str]:
     """Why scores of an entry are missing, and what differs from the source where one is missed."""
-    said = {(one.entry, one.note): one.status for one in cells if one.note}
-    for (entry, note), status in said.items():
-        yield on_one_line(f"{entry}, {status}: {note}")
+    entries: dict[tuple[str, str], list[str]] = {}
+    for one in cells:
+        if one.note:
+            entries.setdefault((one.status, one.note), []).append(one.entry)
+    for (status, note), names in entries.items():
+        yield on_one_line(f"{', '.join(dict.fromkeys(names))}, {status}: {note}")
     for one in cells:
         if one.status == "missed" and one.found is not None:
             differs = f"; differs: {one.expected.differs}" if one.expected.differs else ""
@@ -92,5 +95,5 @@ def _reasons(cells: Sequence[Cell]) -> Iterator[str]:
 
 
 def _four(value: float, sign: bool = False) -> str:
-    """A score in the four decimals that are published."""
-    return f"{value:{'+' if sign else ''}.4f}".replace("-", MINUS)
+    """A score in the four decimals that are published; what rounds to 0 has no minus."""
+    return f"{round(value, 4) + 0.0:{'+' if sign else ''}.4f}".replace("-", MINUS)

@@ -245,7 +245,8 @@ def call(
 
 
 def test_the_command_ends_well_when_nothing_is_missed(pets: Path, call: Call) -> None:
-    status, out, _ = call(scores(pets, one={"expected": [RR, HALF]}, gone={"dataset": "no-such-set"}))
+    nowhere = {"dataset": "no-such-set"}
+    status, out, _ = call(scores(pets, one={"expected": [RR, HALF]}, gone=nowhere, lost=nowhere))
     lines = [line.split() for line in out.splitlines()]
     assert status == 0
     assert lines[:4] == [
@@ -254,8 +255,8 @@ def test_the_command_ends_well_when_nothing_is_missed(pets: Path, call: Call) ->
         ["Recall@1", "0.4000", "0.1", "0.5000", "+0.1000", "published", "met"],
         ["gone", "RR", "0.7500", "0", "–", "–", "own", "not", "runnable"],
     ]
-    assert "gone, not runnable: dataset 'no-such-set': not found" in " ".join(out.split())
-    assert out.splitlines()[-1] == "2 met, 0 missed, 1 not runnable."
+    assert "gone, lost, not runnable: dataset 'no-such-set': not found" in " ".join(out.split())
+    assert out.splitlines()[-1] == "2 met, 0 missed, 2 not runnable."
 
 
 def test_the_command_ends_with_1_when_one_is_missed_and_says_what_differs(pets: Path, call: Call) -> None:
