@@ -12,8 +12,8 @@ from __future__ import annotations
 import io
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -26,7 +26,7 @@ from rag_lab.contracts import CacheUse, Encoder, IntArray, RagLabError, batches
 from rag_lab.corpus.chunk_table import ChunkKeys, TextKeys, gone, read_chunks, read_keys, read_text_keys
 from rag_lab.progress import progress_bar
 from rag_lab.retrieval.dense import text_numbers
-from rag_lab.retrieval.late.vectors import LateEncoder, TokenVectors, ranges
+from rag_lab.retrieval.late.vectors import JointEncoder, LateEncoder, TokenVectors, ranges
 from rag_lab.retrieval.sparse.vectors import SparseEncoder, SparseVectors
 from rag_lab.store import Store, digest, manifest, verify
 
@@ -106,6 +106,15 @@ class Model:
         return {"encoder": self.name, "encoder_version": self.version, "dimension": self.dimension}
 
 
+@dataclass(frozen=True, eq=False)
+class Beside:
+    """Another model of which the vectors come from the same pass; `blocks` names those that were made so."""
+
+    model: Model
+    encode: Callable[[Sequence[str]], tuple[Series, Series]]
+    blocks: set[str] = field(default_factory=set)
+
+
 def kind_of(slot: str) -> str:
     """The kind of part, in the store, that fills a slot."""
     return slot.partition(":")[0]
@@ -115,13 +124,7 @@ def dense_model(encoder: Encoder) -> Model:
     """One vector a text."""
 
     def encode(texts: Sequence[str]) -> Series:
-        made = encoder.encode_passages(texts).astype(np.float32)
-        if made.shape != (len(texts), encoder.dimension):
-            raise RagLabError(
-                f"encoder {encoder.name}: gave vectors of shape {made.shape} for {len(texts)} chunks, "
-                f"not {(len(texts), encoder.dimension)}"
-            )
-        return Series(np.ones(len(texts), dtype=np.int32), {"vectors": made})
+        return _checked_vectors(encoder, texts, encoder.encode_passages(texts))
 
     return Model(VECTORS, encoder.name, encoder.version, encoder.dimension, "encoding passages", EMBEDDING, encode)
 
@@ -130,19 +133,43 @@ def late_model(encoder: LateEncoder) -> Model:
     """A vector a token."""
 
     def encode(texts: Sequence[str]) -> Series:
-        made = encoder.encode_passages(texts)
-        if len(made) != len(texts) or made.dimension != encoder.dimension or made.vectors.dtype != np.float16:
-            raise RagLabError(
-                f"late encoder {encoder.name}: gave token vectors of {len(made)} texts, {made.dimension} dimensions "
-                f"and type {made.vectors.dtype} for {len(texts)} chunks, not of {len(texts)}, {encoder.dimension} and "
-                "float16"
-            )
-        if not np.isfinite(made.vectors).all():
-            raise RagLabError(f"late encoder {encoder.name}: gave token vectors with NaN or infinity")
-        arrays = {"vectors": made.vectors, "tokens": made.tokens.astype(np.int32)}
-        return Series(made.lengths.astype(np.int32), arrays)
+        return _checked_tokens(encoder, texts, encoder.encode_passages(texts))
 
     return Model(TOKEN_VECTORS, encoder.name, encoder.version, encoder.dimension, "encoding tokens", TOKENS, encode)
+
+
+def beside(dense: Encoder, late: LateEncoder) -> Beside | None:
+    """The vectors of `dense` from the pass that makes the token vectors, where `late` runs the same model."""
+    if not isinstance(late, JointEncoder) or late.dense.version != dense.version:
+        return None
+
+    def encode(texts: Sequence[str]) -> tuple[Series, Series]:
+        tokens, vectors = late.encode_both(texts)
+        return _checked_tokens(late, texts, tokens), _checked_vectors(dense, texts, vectors)
+
+    return Beside(dense_model(dense), encode)
+
+
+def _checked_vectors(encoder: Encoder, texts: Sequence[str], vectors: npt.NDArray[np.floating]) -> Series:
+    if vectors.shape != (len(texts), encoder.dimension):
+        raise RagLabError(
+            f"encoder {encoder.name}: gave vectors of shape {vectors.shape} for {len(texts)} chunks, "
+            f"not {(len(texts), encoder.dimension)}"
+        )
+    return Series(np.ones(len(texts), dtype=np.int32), {"vectors": vectors.astype(np.float32)})
+
+
+def _checked_tokens(encoder: LateEncoder, texts: Sequence[str], made: TokenVectors) -> Series:
+    if len(made) != len(texts) or made.dimension != encoder.dimension or made.vectors.dtype != np.float16:
+        raise RagLabError(
+            f"late encoder {encoder.name}: gave token vectors of {len(made)} texts, {made.dimension} dimensions "
+            f"and type {made.vectors.dtype} for {len(texts)} chunks, not of {len(texts)}, {encoder.dimension} and "
+            "float16"
+        )
+    if not np.isfinite(made.vectors).all():
+        raise RagLabError(f"late encoder {encoder.name}: gave token vectors with NaN or infinity")
+    arrays = {"vectors": made.vectors, "tokens": made.tokens.astype(np.int32)}
+    return Series(made.lengths.astype(np.int32), arrays)
 
 
 def as_token_vectors(series: Series, encoder: str, version: str) -> TokenVectors:
@@ -175,20 +202,36 @@ def as_sparse_vectors(series: Series, encoder: str, version: str) -> SparseVecto
 # --- making parts ---------------------------------------------------------------------------------------------------
 
 
-def encode(segment: Segment, model: Model, known: Iterable[Segment], progress: bool) -> tuple[Segment, CacheUse]:
+def encode(
+    segment: Segment,
+    model: Model,
+    known: Iterable[Segment],
+    progress: bool,
+    beside: Beside | None = None,
+    just_made: Collection[str] = (),
+) -> tuple[Segment, CacheUse]:
     """The segment with what a model makes of its texts, and how many of its chunks had to be encoded for that.
 
     Texts that a segment among `known` has entries of are not encoded again, nor is what the store has, and a text that
-    several chunks share is encoded once.
+    several chunks share is encoded once. What `beside` makes is kept in blocks for its model, which is encoded next:
+    then `just_made` names them, for they count as encoded.
     """
     store, key = segment.store, _key(model.slot, segment.key, model.version)
     blocks = _Blocks(store, key)
     encoded = 0
 
+    def run(name: str, texts: Sequence[str]) -> Series:
+        if beside is None:
+            return model.encode(texts)
+        made, other = beside.encode(texts)
+        _Blocks(store, _key(beside.model.slot, segment.key, beside.model.version)).write(name, other)
+        beside.blocks.add(name)
+        return made
+
     def build(at: Path) -> Mapping[str, Any]:
         nonlocal encoded
         verify(segment.folder)
-        sources, part, place, encoded = _sources(segment, model, known, blocks, progress)
+        sources, part, place, encoded = _sources(segment, model, known, blocks, run, just_made, progress)
         return model.about | _write(at, sources, part, place)
 
     store.publish(model.kind, key, build)
@@ -235,7 +278,13 @@ def _key(slot: str, segment: str, version: str) -> str:
 
 
 def _sources(
-    segment: Segment, model: Model, known: Iterable[Segment], blocks: _Blocks, progress: bool
+    segment: Segment,
+    model: Model,
+    known: Iterable[Segment],
+    blocks: _Blocks,
+    run: Callable[[str, Sequence[str]], Series],
+    just_made: Collection[str],
+    progress: bool,
 ) -> tuple[list[Series | _Block], IntArray, IntArray, int]:
     """Where the entries of each row of a segment without dead are: series, and for each row which of them it lies in
     and where. The last value is how many texts were encoded."""
@@ -257,10 +306,10 @@ def _sources(
             some = missing[block]
             name = digest([keys[distinct[i]].tolist() for i in some])
             made = blocks.read(name)
+            encoded += len(some) if made is None or name in just_made else 0
             if made is None:
-                made = model.encode([table.indexed_text(int(distinct[i])) for i in some])
+                made = run(name, [table.indexed_text(int(distinct[i])) for i in some])
                 blocks.write(name, made)
-                encoded += len(some)
             part[some], place[some] = len(sources), np.arange(len(some))
             sources.append(_Block(blocks, name, made.lengths))
             advance(len(some))

@@ -25,6 +25,7 @@ from rag_lab.corpus.encoded import (
     VECTORS,
     as_sparse_vectors,
     as_token_vectors,
+    beside,
     dense_model,
     encode,
     gather,
@@ -88,9 +89,11 @@ def publish(
     dense = encoder if factories else None
     late = late if late_indexes else None
     settings = _Settings.of(chunker, token_encoder, analyzer, dense, factories, late, late_indexes, sparse, corpus)
-    models = [dense_model(dense)] if dense is not None else []
-    models += [late_model(late)] if late is not None else []
+    # Token vectors come first: their pass may give the dense vectors as well.
+    models = [late_model(late)] if late is not None else []
+    models += [dense_model(dense)] if dense is not None else []
     models += [sparse_model(one) for one in sparse]
+    joint = beside(dense, late) if dense is not None and late is not None else None
     given = {document.document_id: document for document in documents}
     if len(given) < len(documents):
         raise RagLabError(f"documents: {len(documents) - len(given)} ids are given twice; give each document once")
@@ -110,7 +113,9 @@ def publish(
         some = [given[name] for name in sorted(changed)]
         fresh = build_segment(store, some, changed, chunker, token_encoder, settings.cut_by)
         for model in models:
-            fresh, use = encode(fresh, model, [*held, *known], progress)
+            together = joint if model.kind == TOKEN_VECTORS else None
+            just_made = joint.blocks if joint is not None and model.kind == VECTORS else ()
+            fresh, use = encode(fresh, model, [*held, *known], progress, together, just_made)
             if on_use is not None:
                 on_use(use)
         kept.append(fresh)

@@ -518,6 +518,82 @@ def test_no_token_of_a_document_is_left_after_rewriting(store: Store, late: Any,
     check_tokens(clean, late)
 
 
+@pytest.fixture
+def joint(late: Any, counting: Any) -> Any:
+    """The late-interaction encoder as one whose pass gives the vectors of the hash encoder, too."""
+
+    class Joint(type(late)):  # type: ignore[misc]
+        dense = counting
+
+        def encode_both(self, texts: Sequence[str]) -> Any:
+            return self.encode_passages(texts), type(counting).__mro__[1].encode_passages(counting, texts)
+
+    return Joint()
+
+
+def test_one_pass_gives_vectors_and_token_vectors(store: Store, joint: Any, counting: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr("rag_lab.corpus.encoded.ENCODING_BLOCK", 4)
+    uses: list[CacheUse] = []
+    options = {"encoder": counting, "factories": ["Flat"], "late": joint, "on_use": uses.append}
+    made = publish(store, many(9), Whole(), **options)
+    made = updated(made, [public("d0004", "quite another text")], ["d0001"], **options)
+    assert counting.seen == []
+    assert len(joint.seen) == 10
+    assert uses == [
+        CacheUse("token vectors", 0, 9),
+        CacheUse("embedding", 0, 9),
+        CacheUse("token vectors", 0, 1),
+        CacheUse("embedding", 0, 1),
+    ]
+    assert store.entries("encoding") == []
+    check_tokens(made, joint)
+    expected = counting.encode_passages([made.chunks.indexed_text(row) for row in range(len(made.chunks))])
+    assert np.array_equal(made.vectors, expected)
+
+
+def test_what_only_one_of_them_lacks_is_encoded_by_it_alone(store: Store, joint: Any, counting: Any) -> None:
+    dense, tokens = {"encoder": counting, "factories": ["Flat"]}, {"late": joint}
+    publish(store, many(5), Whole(), **dense)
+    publish(store, many(5, 50), Whole(), **tokens)
+    assert (len(counting.seen), len(joint.seen)) == (5, 5)
+    uses: list[CacheUse] = []
+    publish(store, many(5), Whole(), **dense, **tokens, on_use=uses.append)
+    publish(store, many(5, 50), Whole(), **dense, **tokens, on_use=uses.append)
+    assert (len(counting.seen), len(joint.seen)) == (10, 10)
+    assert [(use.hits, use.misses) for use in uses] == [(0, 5), (5, 0), (5, 0), (0, 5)]
+    assert store.entries("encoding") == []
+
+
+def test_another_version_of_the_model_is_not_taken_from_the_same_pass(
+    store: Store, joint: Any, counting: Any, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(counting, "version", "hash-2")
+    monkeypatch.setattr(type(joint), "dense", type(counting).__mro__[1]())
+    publish(store, many(5), Whole(), encoder=counting, factories=["Flat"], late=joint)
+    assert (len(counting.seen), len(joint.seen)) == (5, 5)
+
+
+def test_an_interrupted_pass_for_both_goes_on(store: Store, joint: Any, counting: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr("rag_lab.corpus.encoded.ENCODING_BLOCK", 2)
+    both = type(joint).encode_both
+
+    def stops(self: Any, texts: Sequence[str]) -> Any:
+        if len(self.seen) == 4:
+            raise KeyboardInterrupt
+        return both(self, texts)
+
+    options = {"encoder": counting, "factories": ["Flat"], "late": joint}
+    monkeypatch.setattr(type(joint), "encode_both", stops)
+    with pytest.raises(KeyboardInterrupt):
+        publish(store, many(7), Whole(), **options)
+    monkeypatch.setattr(type(joint), "encode_both", both)
+    made = publish(store, many(7), Whole(), **options)
+    assert joint.seen == [document.text for document in many(7)]
+    assert counting.seen == []
+    check_tokens(made, joint)
+    assert np.array_equal(made.vectors, counting.encode_passages([document.text for document in many(7)]))
+
+
 # --- weighted terms -------------------------------------------------------------------------------------------------
 
 
