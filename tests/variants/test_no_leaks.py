@@ -532,8 +532,6 @@ def test_no_search_finds_anything_forbidden_or_misses_what_is_permitted(
     matching[everything.query, everything.row] = True
     found = (matching & trial.allowed).sum(axis=1)
     assert trial.states["bm25"].ledger.spent["candidates"].tolist() == np.minimum(found, trial.depth).tolist()
-    common = np.isfinite(
-        products_of_terms(trial.batch.sparse_encoder("hash-sparse"), trial.batch.snapshot, queries)
-    )
+    common = np.isfinite(products_of_terms(trial.batch.sparse_encoder("hash-sparse"), trial.batch.snapshot, queries))
     found = (common & trial.allowed).sum(axis=1)
     assert trial.states["splade"].ledger.spent["candidates"].tolist() == np.minimum(found, trial.depth).tolist()
