@@ -253,7 +253,7 @@ class StageTiming:
 
 @dataclass(frozen=True, slots=True)
 class CacheUse:
-    """How often a cache (parse, embedding, query, retrieval, answer) had what was asked for."""
+    """How often a cache (parse, embedding, token vectors, query, retrieval, answer, ...) had what was asked for."""
 
     cache: str
     hits: int
