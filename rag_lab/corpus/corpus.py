@@ -71,7 +71,7 @@ class Corpus:
         Settings are `chunker` (name and sizes, as in an experiment file), `context_prefix` (generator, options, tokens
         and reach: a sentence that a language model writes for each chunk, `rag_lab.corpus.prefixing`), `encoder` and
         `analyzer` (names, or "auto", which is decided by the languages of the first documents; analyzer "none" builds
-        no Lucene index), `factories` (FAISS indexes), `colbert` (the late-interaction encoder, by name or "auto"; "none"
+        no Lucene index), `factories` (FAISS indexes), `colbert` (a late-interaction encoder by name, or "auto"; "none"
         makes no token vectors), `colbert_indexes` (of `snapshot.LATE_INDEXES`), `splade` (learned sparse models by
         name), `keep` (how many generations stay readable) and `freshness` (targets, those of
         `rag_lab.metrics.freshness`).

@@ -54,7 +54,12 @@ def built_with(settings: Mapping[str, Any]) -> str:
     cut = str(chunker.pop("name")) + "".join(f", {key} {value}" for key, value in chunker.items())
     if prefix := settings.get("context_prefix"):
         cut += f" with a sentence by {prefix['generator']}"
-    return f"chunker {cut}; encoder {settings['encoder']}; analyzer {settings['analyzer']}"
+    models = f"encoder {settings['encoder']}"
+    if settings.get("colbert", "none") != "none":
+        models += f"; colbert {settings['colbert']}"
+    if settings.get("splade"):
+        models += f"; splade {', '.join(settings['splade'])}"
+    return f"chunker {cut}; {models}; analyzer {settings['analyzer']}"
 
 
 def _targets(checks: Sequence[Mapping[str, Any]]) -> Table:

@@ -173,6 +173,8 @@ def test_colbert_searches_the_token_vectors_of_the_corpus(
         results = run(late, variants=["colbert", {"narrow": [{"colbert": {"depth": 5}}]}])
         assert results.runs["colbert"].keys() == results.runs["narrow"].keys()
         assert results.provenance["models"]["colbert"] == "hash-late hash-late-1"
+        built = dict(corpus_section(results)[0].blocks[0].items)["Built with"]
+        assert built == "chunker blocks; encoder hash; colbert hash-late; analyzer none"
         assert set(named) == {"hash-late"}
         message = "corpus kb, generation 1: has no colbert index 'plaid', which a variant searches; it has exact, auto"
         with pytest.raises(RagLabError, match=message):
