@@ -283,10 +283,10 @@ READING = {name: VARIANTS[name] for name in ("long_context", "router")} | {"rank
 
 @pytest.mark.parametrize("seed", range(1000, 1008))
 def test_contexts_hold_exactly_what_is_permitted(
-    seed: int, tmp_path: Path, hash_encoder: Any, hash_late_encoder: Any
+    seed: int, tmp_path: Path, hash_encoder: Any, hash_late_encoder: Any, hash_sparse_encoder: Any
 ) -> None:
     """Sections with rights of their own, all chunkers: every permitted character, and no other but white space."""
-    trial = run_trial(seed, tmp_path, hash_encoder, hash_late_encoder, 60, READING)
+    trial = run_trial(seed, tmp_path, (hash_encoder, hash_late_encoder, hash_sparse_encoder), 60, READING)
     check_nothing_forbidden_leaves(trial)
     table, texts = trial.batch.snapshot.chunks, trial.batch.texts()
     for state in trial.states.values():

@@ -25,10 +25,10 @@ VARIANTS = {
 
 @pytest.mark.parametrize("seed", range(2000, 2008))
 def test_only_what_is_permitted_is_brought_along_and_shown(
-    seed: int, tmp_path: Any, hash_encoder: Any, hash_late_encoder: Any
+    seed: int, tmp_path: Any, hash_encoder: Any, hash_late_encoder: Any, hash_sparse_encoder: Any
 ) -> None:
     """Sections with rights of their own, deny list, all chunkers, callers of all kinds."""
-    trial = run_trial(seed, tmp_path, hash_encoder, hash_late_encoder, 60, VARIANTS)
+    trial = run_trial(seed, tmp_path, (hash_encoder, hash_late_encoder, hash_sparse_encoder), 60, VARIANTS)
     check_nothing_forbidden_leaves(trial)
     texts = trial.batch.texts()
     for state in trial.states.values():
@@ -39,9 +39,9 @@ def test_only_what_is_permitted_is_brought_along_and_shown(
 
 @pytest.mark.parametrize("seed", range(2000, 2004))
 def test_all_that_is_permitted_of_a_unit_is_brought_along(
-    seed: int, tmp_path: Any, hash_encoder: Any, hash_late_encoder: Any
+    seed: int, tmp_path: Any, hash_encoder: Any, hash_late_encoder: Any, hash_sparse_encoder: Any
 ) -> None:
-    trial = run_trial(seed, tmp_path, hash_encoder, hash_late_encoder, 40, VARIANTS)
+    trial = run_trial(seed, tmp_path, (hash_encoder, hash_late_encoder, hash_sparse_encoder), 40, VARIANTS)
     table = trial.batch.snapshot.chunks
 
     def unit(name: str, row: int) -> set[int]:
