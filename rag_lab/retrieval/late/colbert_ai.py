@@ -24,6 +24,7 @@ from rag_lab.contracts import RagLabError
 EXTENSIONS = ("segmented_maxsim_cpp", "filter_pids_cpp", "decompress_residuals_cpp", "segmented_lookup_cpp")
 # Where it cannot be seen who holds a file, a lock is stale when nothing in its folder changed for so long.
 STALE_SECONDS = 600
+PROCESSES = Path("/proc")
 
 _patching = RLock()
 
@@ -62,15 +63,14 @@ def open_searcher(folder: Path, checkpoint: str, say: Callable[[str], None]) -> 
     with colbert_imported():
         from colbert import Searcher
 
+        _check_tools()
         missing = [name for name in EXTENSIONS if not _built(name)]
         if missing:
-            _check_tools()
             say(f"colbert-ai compiles {len(missing)} C++ extensions, once on this machine; this takes about a minute")
         for lock in remove_stale_locks():
             say(f"removed {lock}, which a killed compilation left behind")
-        return Searcher(
-            index=folder.name, index_root=str(folder.parent), checkpoint=checkpoint, collection=[], verbose=0
-        )
+        # It demands texts and reads none of them.
+        return Searcher(folder.name, checkpoint, collection=[""], index_root=str(folder.parent), verbose=0)
 
 
 def remove_stale_locks() -> list[Path]:
@@ -108,7 +108,7 @@ def _built(name: str) -> bool:
 def _held(lock: Path) -> bool:
     """Whether a process has the file open."""
     wanted = str(lock.resolve())
-    processes = list(Path("/proc").glob("[0-9]*/fd"))
+    processes = list(PROCESSES.glob("[0-9]*/fd"))
     for process in processes:
         try:
             if any(str(entry.readlink()) == wanted for entry in process.iterdir()):
