@@ -14,7 +14,7 @@ import os
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
@@ -305,13 +305,14 @@ def _sources(
         for block in batches(len(missing), ENCODING_BLOCK):
             some = missing[block]
             name = digest([keys[distinct[i]].tolist() for i in some])
+            texts = [table.indexed_text(int(distinct[i])) for i in some]
             made = blocks.read(name)
             encoded += len(some) if made is None or name in just_made else 0
             if made is None:
-                made = run(name, [table.indexed_text(int(distinct[i])) for i in some])
+                made = run(name, texts)
                 blocks.write(name, made)
             part[some], place[some] = len(sources), np.arange(len(some))
-            sources.append(_Block(blocks, name, made.lengths))
+            sources.append(_Block(blocks, name, made.lengths, partial(model.encode, texts)))
             advance(len(some))
     position = np.empty(len(keys), dtype=np.int64)
     position[distinct] = np.arange(len(distinct))
@@ -363,18 +364,16 @@ class _Blocks:
 
 @dataclass(frozen=True, eq=False)
 class _Block:
-    """A block of which only the lengths stay in memory."""
+    """A block of which only the lengths stay in memory; made again if a purge took it away meanwhile."""
 
     blocks: _Blocks
     name: str
     lengths: IntArray
+    make: Callable[[], Series]
 
     def read(self) -> Series:
         found = self.blocks.read(self.name)
-        if found is None:
-            place = self.blocks.store.path("encoding", self.blocks.key)
-            raise RagLabError(f"{place}: changed while it was read; run again")
-        return found
+        return self.make() if found is None else found
 
 
 # --- putting together -----------------------------------------------------------------------------------------------

@@ -440,6 +440,22 @@ def test_an_interrupted_encoding_of_tokens_goes_on(store: Store, late: Any, monk
     check_tokens(made, late)
 
 
+def test_blocks_that_a_purge_takes_away_meanwhile_are_made_again(store: Store, late: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr("rag_lab.corpus.encoded.ENCODING_BLOCK", 2)
+    encode = late.encode_passages
+
+    def purged(texts: Sequence[str]) -> Any:
+        for key in store.entries("encoding") if len(late.seen) == 4 else ():
+            store.remove("encoding", key)
+        return encode(texts)
+
+    monkeypatch.setattr(late, "encode_passages", purged)
+    made = publish(store, many(7), Whole(), late=late)
+    monkeypatch.setattr(late, "encode_passages", encode)
+    assert len(late.seen) == 7 + 4
+    check_tokens(made, late)
+
+
 def test_a_damaged_part_of_token_vectors_is_encoded_again(store: Store, late: Any) -> None:
     made = publish(store, many(5), Whole(), late=late)
     flip(store.path("token_vectors", store.entries("token_vectors")[0]) / "tokens.npy")
