@@ -37,13 +37,15 @@ def test_the_least_experiment_has_the_documented_defaults() -> None:
     "path", sorted(path for path in EXPERIMENTS.glob("*.yaml") if path.name not in OTHERS), ids=lambda path: path.name
 )
 def test_the_experiments_of_the_project_can_be_read(path: Path) -> None:
-    experiment = Experiment.load(path)
-    assert experiment.name == path.stem
-    snapshots = list(experiment.snapshot_settings())
-    assert experiment.baseline in (
-        None,
-        *place(experiment.variant_definitions(), snapshots, bool(experiment.snapshots)),
-    )
+    found = Experiment.load_all(path)
+    several = len(found) > 1
+    for experiment in found:
+        assert experiment.name == (f"{path.stem}-{experiment.dataset}" if several else path.stem)
+        snapshots = list(experiment.snapshot_settings())
+        assert experiment.baseline in (
+            None,
+            *place(experiment.variant_definitions(), snapshots, bool(experiment.snapshots)),
+        )
 
 
 def test_a_file_gives_its_name_and_the_place_of_its_price_file(tmp_path: Path) -> None:
