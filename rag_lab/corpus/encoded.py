@@ -321,18 +321,18 @@ def _sources(
 
 
 def _known(other: Segment, model: Model, wanted: dict[bytes, int]) -> dict[int, int]:
-    """For wanted texts that another segment has entries of the row there; they are struck from `wanted`."""
+    """For wanted texts that another segment has sound entries of the row there; they are struck from `wanted`."""
     if not wanted or model.slot not in other.encoded:
-        return {}
-    folder = other.store.path(model.kind, other.encoded[model.slot])
-    if manifest(folder)["encoder_version"] != model.version:
         return {}
     keys: TextKeys = read_text_keys(other.folder)
     halves = np.array([np.frombuffer(key, dtype=np.int64)[0] for key in wanted])
     likely = np.flatnonzero(np.isin(keys[:, 0], halves)).tolist()
     rows = {keys[row].tobytes(): row for row in likely if keys[row].tobytes() in wanted}
-    if rows:
-        verify(folder)
+    part = (model.kind, other.encoded[model.slot])
+    if not rows or not other.store.intact(*part):
+        return {}
+    if manifest(other.store.path(*part))["encoder_version"] != model.version:
+        return {}
     return {wanted.pop(key): row for key, row in rows.items()}
 
 

@@ -464,6 +464,16 @@ def test_a_damaged_part_of_token_vectors_is_encoded_again(store: Store, late: An
     publish(store, many(5), Whole(), late=late).verify()
 
 
+def test_texts_of_a_damaged_part_are_encoded_and_not_copied(store: Store, late: Any) -> None:
+    base = publish(store, many(5), Whole(), late=late)
+    flip(store.path("token_vectors", store.entries("token_vectors")[0]) / "vectors.npy")
+    late.seen.clear()
+    made = updated(base, [public("x", "text number 3"), public("y", "another")], late=late)
+    assert sorted(late.seen) == ["another", "text number 3"]
+    with pytest.raises(RagLabError, match=r"vectors\.npy: checksum differs"):
+        made.verify()
+
+
 def test_what_is_wrong_with_token_vectors_is_said(store: Store, late: Any, monkeypatch: Any) -> None:
     made = publish(store, many(3), Whole())
     with pytest.raises(RagLabError, match="has no token vectors; publish it with a late-interaction encoder"):
