@@ -17,11 +17,11 @@ from rag_lab.retrieval.rerank.cross_encoder import load_cross_encoder
 from rag_lab.retrieval.rerank.late import LateReranker
 from rag_lab.retrieval.rerank.listwise import ListwiseReranker, Means, window_count
 from rag_lab.variants import writing
+from rag_lab.variants.query_transforms import OWN
 from rag_lab.variants.stage import LARGEST, Batch, Output, Plan, Reranked, Stage, State, Step, register
 
 LATE, LISTWISE = "late", "listwise"
-REWRITTEN = "rewrite"
-"""Kind of the queries that take the place of the user's own words."""
+_, REWRITTEN = OWN
 WINDOW, STRIDE, PASSAGE_TOKENS = 10, 5, 128
 
 
