@@ -39,6 +39,8 @@ KINDS = (VECTORS, TOKEN_VECTORS, IMPACTS)
 """Kinds of parts, in the store, that hold what a model made."""
 EMBEDDING, TOKENS, SPARSE = "embedding", "token vectors", "sparse vectors"
 """Names of the caches of what models made, in a `CacheUse`."""
+ENCODING = "encoding"
+"""Kind of the entries with blocks of an encoding that is not finished."""
 ENCODING_BLOCK = 512
 ENTRIES_A_BLOCK = 1 << 16
 LENGTHS = "lengths"
@@ -347,7 +349,7 @@ class _Blocks:
     key: str
 
     def read(self, name: str) -> Series | None:
-        kept = self.store.read("encoding", self.key, f"{name}.npz")
+        kept = self.store.read(ENCODING, self.key, f"{name}.npz")
         if kept is None:
             return None
         with np.load(io.BytesIO(kept), allow_pickle=False) as arrays:
@@ -356,10 +358,10 @@ class _Blocks:
     def write(self, name: str, series: Series) -> None:
         buffer = io.BytesIO()
         np.savez(buffer, lengths=series.lengths, **dict[str, Any](series.arrays))
-        self.store.write("encoding", self.key, f"{name}.npz", buffer.getvalue())
+        self.store.write(ENCODING, self.key, f"{name}.npz", buffer.getvalue())
 
     def clear(self) -> None:
-        self.store.remove("encoding", self.key)
+        self.store.remove(ENCODING, self.key)
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,6 +25,7 @@ import numpy as np
 from rag_lab.contracts import RagLabError
 from rag_lab.corpus.catalogue import Event, VersionRow, instant
 from rag_lab.corpus.deny import Denial, Denials
+from rag_lab.corpus.encoded import ENCODING
 from rag_lab.corpus.exports import exports
 from rag_lab.corpus.kept import KIND as KEPT
 from rag_lab.corpus.kept import Kept, Part, rewrite_part
@@ -305,7 +306,7 @@ def _drop_snapshots(corpus: Corpus, held: Sequence[Snapshot]) -> dict[str, int]:
     for kind in ("results", "reports"):
         ours = [key for key in store.entries(kind) if not _snapshots_of(store, kind, key) <= staying]
         removed[kind] = sum(store.remove(kind, key) for key in ours)
-    removed["encoding"] = sum(store.remove("encoding", key) for key in store.entries("encoding"))
+    removed[ENCODING] = sum(store.remove(ENCODING, key) for key in store.entries(ENCODING))
     removed[SNAPSHOTS] = len(ids)
     remove_snapshots(corpus, ids)
     return removed

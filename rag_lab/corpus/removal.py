@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rag_lab.corpus.catalogue import Catalogue
+from rag_lab.corpus.encoded import ENCODING
 from rag_lab.corpus.kept import KIND as KEPT
 from rag_lab.corpus.snapshot import KIND as SNAPSHOTS
 from rag_lab.corpus.snapshot import PARTS, Snapshot
@@ -29,6 +30,12 @@ class Noting(Store):
         if not self.path(kind, key).exists():
             self.catalogue.note_made([(kind, key)])
         return super().publish(kind, key, build)
+
+    def write(self, kind: str, key: str, name: str, data: bytes) -> None:
+        """As in `Store`; blocks of an encoding are noted, which is perhaps never finished."""
+        if kind == ENCODING and not self.path(kind, key).exists():
+            self.catalogue.note_made([(kind, key)])
+        super().write(kind, key, name, data)
 
 
 def retire(corpus: Corpus) -> None:
@@ -68,13 +75,13 @@ def remove_snapshots(corpus: Corpus, snapshots: Collection[str]) -> None:
 def remove_unused(corpus: Corpus) -> None:
     """Remove what publications of this corpus made and nothing names.
 
-    That are segments which were put together with others at once, and what a killed publisher began to make or to
-    remove.
+    That are segments which were put together with others at once, blocks of encodings that were given up, and what a
+    killed publisher began to make or to remove.
     """
     named = {row.snapshot for row in corpus.catalogue.generations()}
     remove_snapshots(corpus, {key for kind, key in corpus.catalogue.made() if kind == SNAPSHOTS} - named)
     made = corpus.catalogue.made()
-    _remove_unnamed(corpus, {entry for entry in made if entry[0] in PARTS})
+    _remove_unnamed(corpus, {entry for entry in made if entry[0] in (*PARTS, ENCODING)})
     corpus.catalogue.forget_made(made)
 
 

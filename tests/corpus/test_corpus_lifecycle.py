@@ -928,6 +928,29 @@ def test_a_corpus_has_token_vectors_where_its_settings_ask_for_them(
         )
 
 
+def test_blocks_of_an_encoding_that_was_given_up_go_with_the_next_publication(
+    tmp_path: Path, docs: Path, encoder: Counted, late: Counted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rag_lab.corpus.encoded.ENCODING_BLOCK", 1)
+    with Corpus.create(Store(tmp_path / "store"), "kb", encoder="hash", analyzer="none", colbert="hash") as corpus:
+        with monkeypatch.context() as broken:
+            broken.setattr(late, "encode_passages", lambda texts: stops(late, texts), raising=False)
+            with pytest.raises(KeyboardInterrupt):
+                corpus.add(docs)
+        assert len(corpus.store.entries("encoding")) == 1
+        (docs / "travel.txt").write_text("The allowance is 600 euros.")
+        corpus.add(docs)
+        assert corpus.store.entries("encoding") == []
+        assert corpus.catalogue.made() == set()
+
+
+def stops(late: Counted, texts: list[str]):
+    """Encode one text, and break off at the second."""
+    if late.texts:
+        raise KeyboardInterrupt
+    return Counted.encode_passages(late, texts)
+
+
 def test_another_encoder_costs_no_new_token_vectors(
     tmp_path: Path, hash_encoder, late: Counted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
