@@ -206,6 +206,7 @@ class Preparation:
             asked = partial(self._ask, self.snapshot_of[name])
             made[name], lessons = learned(variant, self.training, asked, self.budgets[MAIN])
             self.lessons += lessons
+        self.label = ""
         return made
 
     def _ask(self, snapshot: str, part: datasets.Dataset) -> Batch:
