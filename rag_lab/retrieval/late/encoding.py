@@ -58,48 +58,55 @@ class Model:
         return self._encode(texts, PASSAGE_GRID, np.float16)[0]
 
     def passages_and_means(self, texts: Sequence[str]) -> tuple[TokenVectors, VectorArray]:
-        """The same, and the mean vector of each text, which is one piece, as `PackedBert.mean` gives it."""
-        return self._encode(texts, PASSAGE_GRID, np.float16)
+        """The same, and of each text, which must be one piece, the vector that `PackedBert.mean` gives."""
+        return self._encode(texts, PASSAGE_GRID, np.float16, with_means=True)
 
     def queries(self, texts: Sequence[str]) -> TokenVectors:
         """Token vectors of texts, in float32."""
         return self._encode(texts, QUERY_GRID, np.float32)[0]
 
-    def _encode(self, texts: Sequence[str], grid: int, dtype: npt.DTypeLike) -> tuple[TokenVectors, VectorArray]:
+    def _encode(
+        self, texts: Sequence[str], grid: int, dtype: npt.DTypeLike, with_means: bool = False
+    ) -> tuple[TokenVectors, VectorArray]:
+        """Token vectors, and the mean vector of each text or none."""
         different, rows = distinct(texts)
-        parts = [self._block(different[block], grid, dtype) for block in batches(len(different), TEXTS_A_BLOCK)]
+        blocks = batches(len(different), TEXTS_A_BLOCK)
+        parts = [self._block(different[block], grid, dtype, with_means) for block in blocks]
         whole = TokenVectors.concatenate([self._nothing(dtype), *(vectors for vectors, _ in parts)])
         means = np.concatenate([np.empty((0, self.bert.hidden), dtype=np.float32), *(mean for _, mean in parts)])
         if len(different) == len(texts):
             return whole, means
-        return whole.take(rows), means[rows]
+        return whole.take(rows), means[rows] if with_means else means
 
     def _nothing(self, dtype: npt.DTypeLike) -> TokenVectors:
         empty = np.empty(0, dtype=np.int32)
         vectors = np.empty((0, self.projection.shape[1]), dtype=dtype)
         return TokenVectors(vectors, empty, empty, self.name, self.version)
 
-    def _block(self, texts: list[str], grid: int, dtype: npt.DTypeLike) -> tuple[TokenVectors, VectorArray]:
-        """Texts that all differ: their token vectors, and the mean vector of each piece."""
+    def _block(
+        self, texts: list[str], grid: int, dtype: npt.DTypeLike, with_means: bool
+    ) -> tuple[TokenVectors, VectorArray]:
+        """The same for texts that all differ."""
         pieces = self.read(texts)
         sizes = np.fromiter((len(ids) for ids in pieces.ids), dtype=np.int64, count=len(pieces.ids))
         starts = np.cumsum(sizes) - sizes
         kept = np.add.reduceat(pieces.usable, starts, dtype=np.int64)
         places = np.cumsum(kept) - kept
 
-        def work(group: list[int]) -> tuple[npt.NDArray[np.floating], VectorArray]:
+        def work(group: list[int]) -> tuple[npt.NDArray[np.floating], VectorArray | None]:
             ids = [pieces.ids[i] for i in group]
             states = self.bert.states(ids)
             usable = pieces.usable[ranges(starts[group], sizes[group])]
             vectors = on_grid(_projected(states, usable, self.projection), grid).astype(dtype)
-            return vectors, self.bert.pooled(states, ids).numpy()
+            return vectors, self.bert.pooled(states, ids).numpy() if with_means else None
 
         vectors = np.empty((int(kept.sum()), self.projection.shape[1]), dtype=dtype)
-        means = np.empty((len(sizes), self.bert.hidden), dtype=np.float32)
+        means = np.empty((len(sizes) if with_means else 0, self.bert.hidden), dtype=np.float32)
         groups = length_batches(sizes.tolist(), self.batch_tokens)
         for group, (found, mean) in zip(groups, each_on_one_thread(work, groups), strict=True):
             vectors[ranges(places[group], kept[group])] = found
-            means[group] = mean
+            if mean is not None:
+                means[group] = mean
         tokens = np.fromiter(chain.from_iterable(pieces.ids), dtype=np.int32)[pieces.usable]
         lengths = np.bincount(pieces.text, kept, minlength=len(texts)).astype(np.int32)
         if not np.isfinite(vectors).all():

@@ -16,7 +16,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from rag_lab.contracts import BoolArray, FloatArray, IntArray, RagLabError, Ranking
+from rag_lab.contracts import BoolArray, FloatArray, IntArray, RagLabError, Ranking, batches
 from rag_lab.retrieval.encoders.recipe import same_model
 from rag_lab.retrieval.late import colbert_format, maxsim
 from rag_lab.retrieval.late.plaid import Plaid
@@ -33,6 +33,7 @@ PASSAGES = 256
 PASSAGES_A_RESULT = 3
 # Comparing so many times as many passages takes no longer when it is done for all queries together.
 TOGETHER = 2
+VECTORS_A_BLOCK = 1 << 16
 
 Kind = Literal["exact", "plaid"]
 
@@ -223,11 +224,17 @@ class LateIndex:
 
 
 def _check_finite(passages: TokenVectors) -> None:
-    broken = np.flatnonzero(~np.isfinite(passages.vectors).all(axis=1))
-    if len(broken):
-        row = int(np.searchsorted(passages.offsets, broken[0], side="right")) - 1
+    broken: list[RowArray] = []
+    for block in batches(len(passages.vectors), VECTORS_A_BLOCK):
+        finite = np.isfinite(passages.vectors[block])
+        if finite.all():
+            continue
+        broken.append(block.start + np.flatnonzero(~finite.all(axis=1)))
+    if broken:
+        row = int(np.searchsorted(passages.offsets, broken[0][0], side="right")) - 1
+        count = sum(map(len, broken))
         raise RagLabError(
-            f"late index: {len(broken)} token vectors hold NaN or infinity, the first in passage {row}; encode it again"
+            f"late index: {count} token vectors hold NaN or infinity, the first in passage {row}; encode it again"
         )
 
 

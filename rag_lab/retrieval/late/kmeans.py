@@ -22,12 +22,12 @@ Vectors = npt.NDArray[np.floating]
 Centroids = npt.NDArray[np.float32]
 
 
-def cluster(sample: Vectors, partitions: int, seed: int, iterations: int = ITERATIONS) -> Centroids:
+def cluster(sample: Vectors, partitions: int, seed: int) -> Centroids:
     """At most `partitions` centroids of `sample`, ``[k, dimension]``: fewer where it has fewer different vectors."""
     generator = np.random.default_rng(seed)
     start = sample[np.sort(generator.choice(len(sample), size=min(partitions, len(sample)), replace=False))]
     centroids = np.unique(start, axis=0).astype(np.float32)
-    for _ in range(iterations):
+    for _ in range(ITERATIONS):
         codes = nearest(sample, centroids)
         order = np.argsort(codes, kind="stable")
         counts = np.bincount(codes, minlength=len(centroids))
