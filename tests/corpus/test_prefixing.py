@@ -27,6 +27,7 @@ class Echo:
 
     name: str = "echo"
     version: str = "1"
+    window: int | None = None
     seen: list[str] = field(default_factory=list)
     instructions: list[str] = field(default_factory=list)
     stop_after: int = 10**9
@@ -80,6 +81,7 @@ class Says:
     text: str
     name: str = "says"
     version: str = "1"
+    window: int | None = None
 
     def count_prompts(self, instructions: str, texts: Sequence[str]) -> IntArray:
         return np.ones(len(texts), dtype=np.int32)
