@@ -183,19 +183,18 @@ class LateIndex:
         unknown = permitted.copy()
         unknown[self._row_of[known]] = False
         strangers = np.flatnonzero(unknown)
-        proposals = [
-            np.concatenate([self._row_of[some], strangers])
-            for some in plaid.propose(queries, breadth.cells, breadth.passages, ids)
-        ]
-        rows = np.flatnonzero(permitted)
+        proposals = [self._row_of[some] for some in plaid.propose(queries, breadth.cells, breadth.passages, ids)]
         short = 0
         for query in np.flatnonzero(queries.lengths):
-            if len(proposals[query]) < wanted:
-                proposals[query] = rows
+            if len(proposals[query]) + len(strangers) < wanted:
+                proposals[query] = self._row_of[ids]
                 short += 1
         asked = np.repeat(np.arange(len(queries)), [len(some) for some in proposals])
         found = np.concatenate(proposals)
         scores = maxsim.pair_scores(queries, self.passages, asked, found)
+        beside, their_scores = maxsim.search(queries, self.passages, wanted, strangers)
+        asked = np.concatenate([asked, np.repeat(np.arange(len(queries)), beside.shape[1])])
+        found, scores = np.concatenate([found, beside.ravel()]), np.concatenate([scores, their_scores.ravel()])
         kept = queries.lengths[asked] > 0
         ranking = _ranking(len(queries), asked[kept], found[kept], scores[kept]).top(wanted)
         return LateHits(ranking, f"plaid, {short} queries exact")
