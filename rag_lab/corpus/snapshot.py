@@ -62,7 +62,7 @@ Measured in processor time a question, 100 questions at a time, on SciFact's pas
 noisy copies of them. To a depth of 1,000 exact search takes 123 ms for 5,183 chunks, 236 ms for 10,366 and 482 ms for
 20,732, PLAID 362 ms for 10,366, most of it for the passages that it compares, whose number goes by the depth; so they
 meet at some 16,000 chunks. To a depth of 100 PLAID takes 65, 69 and 78 ms. But its index takes 7 to 14 ms a chunk to
-build, which is as long as exact search takes for 300 to 500 questions.
+build on a busy machine, about as long as exact search takes for 300 to 600 questions.
 """
 
 
