@@ -230,6 +230,8 @@ class Usage:
 
 
 RESOURCES = tuple(resource.name for resource in fields(Usage))
+MEANS = ("llm_calls", "context_tokens", "output_tokens")
+"""The resources that writing with a language model takes."""
 
 
 @dataclass(frozen=True, slots=True)

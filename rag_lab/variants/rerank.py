@@ -146,8 +146,7 @@ class Rerank(Stage):
             self.passage_tokens or PASSAGE_TOKENS,
         )
         scored = reader.score(pairs)
-        missed = window_count(pairs.counts, self._window, self._stride) - pen.facts["spent_llm_calls"]
-        return scored, {**pen.facts, "refused_calls": missed}
+        return scored, {**pen.facts, **{f"lacked_{name}": amount for name, amount in reader.lacked.items()}}
 
     def _reranker(self, batch: Batch, pairs: Pairs) -> Reranker:
         if self.scorer != LATE:

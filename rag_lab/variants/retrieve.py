@@ -62,21 +62,20 @@ class Channel(Stage):
         """Search by every query within its caller's scope, then make one ranking a question."""
         queries = state.queries.for_channel(self.name)
         if not queries.texts:
-            return Output(*by_question(Found(Ranking.from_scores(self.name, 0, [], [], []), np.zeros(0)), queries))
-        found = self.search(state.batch, queries, shared_depth(plan["depth"], queries))
-        ranking, ms, facts = by_question(found, queries)
+            nothing = Found(Ranking.from_scores(self.name, 0, [], [], []), np.zeros(0))
+            return Output(*by_question(nothing, queries, np.zeros(0, dtype=np.int64)))
+        depth = shared_depth(plan["depth"], queries)
+        ranking, ms, facts = by_question(self.search(state.batch, queries, depth), queries, depth)
         return Output(ranking, ms, facts, credits(self.name, queries, facts))
 
     def apply(self, state: State, plan: Plan, output: Output, key: str) -> None:
-        """Book the candidates drawn. A channel that ran dry before its cap was not cut by it."""
+        """Book the candidates drawn. A channel whose queries all ran dry before their share was not cut by a cap."""
         ranking = output.payload
         assert isinstance(ranking, Ranking)
         state.channels_left -= 1
-        drawn = output.facts["drawn"]
-        state.ledger.spend("candidates", drawn)
-        wanted = np.where(state.skipped, 0, self.depth)
-        capped = drawn >= plan["depth"]
-        state.ledger.curtail(self.name, "candidates", np.where(capped, wanted, plan["depth"]), plan["depth"])
+        state.ledger.spend("candidates", output.facts["drawn"])
+        wanted = np.where(output.facts["full"] & ~state.skipped, self.depth, plan["depth"])
+        state.ledger.curtail(self.name, "candidates", wanted, plan["depth"])
         state.channels[self.name] = replace(ranking, found_by=output.facts.get("found_by"))
         state.searched[self.name] = state.queries.for_channel(self.name)
         state.keys[self.name] = state.keys["ranking"] = key
@@ -305,13 +304,20 @@ def credits(channel: str, queries: Queries, facts: Mapping[str, npt.NDArray[Any]
     return {question: tuple(events) for question, events in said.items()}
 
 
-def by_question(found: Found, queries: Queries) -> tuple[Ranking, npt.NDArray[np.float64], dict[str, npt.NDArray[Any]]]:
-    """One ranking a question from one a query, the times added up, and the facts `drawn` ``[size]`` and, where a
-    question has several queries, `found_by`: for each candidate the position of the query that ranked it best."""
+def by_question(
+    found: Found, queries: Queries, depth: npt.NDArray[np.int64]
+) -> tuple[Ranking, npt.NDArray[np.float64], dict[str, npt.NDArray[Any]]]:
+    """One ranking a question from one a query that was searched to a `depth` ``[m]``, the times added up, and facts.
+
+    These are `drawn` ``[size]``, `full` ``[size]``, whether some query found as much as it was allowed to, and, where a
+    question has several queries, `found_by`: for each candidate the position of the query that ranked it best.
+    """
     ranking, size = found.ranking, queries.size
     ms = np.bincount(queries.of, found.ms, minlength=size).astype(np.float64)
+    drawn = np.bincount(ranking.query, minlength=len(queries.of))
     facts: dict[str, npt.NDArray[Any]] = {
-        "drawn": np.bincount(queries.of[ranking.query], minlength=size).astype(np.int64)
+        "drawn": np.bincount(queries.of, drawn, minlength=size).astype(np.int64),
+        "full": np.bincount(queries.of, drawn >= depth, minlength=size) > 0,
     }
     if (queries.counts <= 1).all():
         moved = replace(ranking, size=size, query=queries.of[ranking.query].astype(np.int32))

@@ -3,7 +3,8 @@
 A stage plans with `grant`, or with `spare` where an answer is to follow, writes with a `Pen` that asks nothing above
 what was granted, returns `Pen.facts` and `Pen.ms` with its output, and books them with `book`. The prompts count as
 context tokens and what is written as output tokens, for a model reads and writes them like those of the answer. A call
-that fails is on the bill with what it took; one that was never sent is not.
+that fails is on the bill with what it took; one that was never sent is not. What was lacking is told by resource: a
+call that could be made but for its prompt lacks context tokens, not calls.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from rag_lab.contracts import FloatArray, IntArray, RagLabError, Writer, Written
+from rag_lab.contracts import MEANS, FloatArray, RagLabError, Writer, Written
 from rag_lab.variants.stage import Batch, Output, Plan, State
 
 OPEN = 1 << 30
@@ -55,10 +56,9 @@ class Pen:
 
     def __init__(self, batch: Batch, stage: str, plan: Plan) -> None:
         self._writer = writer_of(batch, stage)
-        self._left = {name: plan[name].copy() for name in ("llm_calls", "context_tokens", "output_tokens")}
+        self._left = {name: plan[name].copy() for name in MEANS}
         self._granted = {name: values.copy() for name, values in self._left.items()}
-        self.refused = np.zeros(batch.size, dtype=np.int64)
-        """Calls that a question did not get for want of calls or tokens, ``[size]``."""
+        self._lacked = {name: np.zeros(batch.size, dtype=np.int64) for name in MEANS}
         self.ms: FloatArray = np.zeros(batch.size)
 
     def write(
@@ -73,10 +73,13 @@ class Pen:
         found: list[Written | None] = [None] * len(texts)
         asked, rooms = [], []
         for i, question in enumerate(np.asarray(of).tolist()):
-            room = min(output_tokens, int(self._left["output_tokens"][question]))
-            if room < 1 or self._left["llm_calls"][question] < 1 or prompts[i] > self._left["context_tokens"][question]:
-                self.refused[question] += 1
+            lacking = self._lacking(question, int(prompts[i]))
+            if lacking:
+                self._lacked[lacking][question] += {"llm_calls": 1, "context_tokens": prompts[i]}.get(
+                    lacking, output_tokens
+                )
                 continue
+            room = min(output_tokens, int(self._left["output_tokens"][question]))
             self._take(question, 1, int(prompts[i]), room)
             asked.append(i)
             rooms.append(room)
@@ -86,9 +89,16 @@ class Pen:
         for i, room, one in zip(asked, rooms, made, strict=True):
             question, unsent = int(of[i]), bool(one.cause) and one.prompt_tokens == 0
             self._take(question, -int(unsent), one.prompt_tokens - int(prompts[i]), one.output_tokens - room)
+            if room < output_tokens and one.output_tokens >= room:
+                self._lacked["output_tokens"][question] += output_tokens - room
             self.ms[question] += one.ms
             found[i] = one
         return found
+
+    def _lacking(self, question: int, prompt: int) -> str:
+        """The resource for want of which a call is not made, "" if none is."""
+        wanted = zip(MEANS, (1, prompt, 1), strict=True)
+        return next((name for name, amount in wanted if amount > self._left[name][question]), "")
 
     def _made(
         self, instructions: str, texts: Sequence[str], prompts: Sequence[int], rooms: Sequence[int]
@@ -101,24 +111,21 @@ class Pen:
             return [Written("", prompt, 0, each, type(error).__name__) for prompt in prompts]
 
     def _take(self, question: int, calls: int, prompt: int, output: int) -> None:
-        for name, amount in zip(self._left, (calls, prompt, output), strict=True):
+        for name, amount in zip(MEANS, (calls, prompt, output), strict=True):
             self._left[name][question] -= amount
 
     @property
     def facts(self) -> dict[str, npt.NDArray[Any]]:
-        """What was spent, ``[size]`` each, for `Output.facts`."""
-        return {f"spent_{name}": self._granted[name] - left for name, left in self._left.items()} | {
-            "refused_calls": self.refused
-        }
+        """What was spent, and what more was wanted and not to be had, ``[size]`` each, for `Output.facts`."""
+        spent = {f"spent_{name}": self._granted[name] - left for name, left in self._left.items()}
+        return spent | {f"lacked_{name}": lacked for name, lacked in self._lacked.items()}
 
 
 def book(state: State, stage: str, output: Output) -> None:
-    """Book what a stage spent on writing, and that it was refused calls."""
-    ledger, spent = state.ledger, {name: output.facts[f"spent_{name}"] for name in ("llm_calls", "context_tokens")}
-    written: IntArray = output.facts["spent_output_tokens"]
-    for name, amount in {**spent, "output_tokens": written}.items():
+    """Book what a stage spent on writing, and for want of what it wrote less."""
+    ledger, spent = state.ledger, {name: output.facts[f"spent_{name}"] for name in MEANS}
+    for name, amount in spent.items():
         ledger.spend(name, amount)
-    name = writer_of(state.batch, stage).name
-    prompt = spent["context_tokens"].astype(np.float64)
-    ledger.spend("usd", state.batch.prices.tokens(name, prompt, written.astype(np.float64)))
-    ledger.curtail(stage, "llm_calls", spent["llm_calls"] + output.facts["refused_calls"], spent["llm_calls"])
+        ledger.curtail(stage, name, amount + output.facts[f"lacked_{name}"], amount)
+    prompt, written = (spent[name].astype(np.float64) for name in ("context_tokens", "output_tokens"))
+    ledger.spend("usd", state.batch.prices.tokens(writer_of(state.batch, stage).name, prompt, written))

@@ -240,3 +240,26 @@ def test_long_passages_are_cut_in_whole_words() -> None:
     assert 15 <= len(first.split()) <= 20
     assert texts[0].startswith(first + " ")
     assert second == texts[1]
+
+
+def test_what_is_lacking_is_named_and_a_model_too_small_is_no_lack_of_means() -> None:
+    pairs = candidates([1, 2, 3, 4, 5, 6, 7])
+    enough = reranker(Model())
+    enough.score(pairs)
+    assert [lacked.tolist() for lacked in enough.lacked.values()] == [[0], [0], [0]]
+    short = reranker(Model(), calls=1, output=2 * order_tokens(3))
+    short.score(pairs)
+    assert {name: lacked.tolist() for name, lacked in short.lacked.items()} == {
+        "llm_calls": [2],
+        "context_tokens": [0],
+        "output_tokens": [order_tokens(3)],
+    }
+    small = Model()
+    small.window = 10
+    narrow = reranker(small)
+    scored = narrow.score(pairs)
+    assert small.asked == []
+    assert [lacked.tolist() for lacked in narrow.lacked.values()] == [[0], [0], [0]]
+    assert [(event.kind, event.text) for event in scored.events[0]] == [
+        ("kept_order", "no window of passages fits the model")
+    ]

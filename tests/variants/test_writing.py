@@ -68,28 +68,28 @@ def test_four_calls_are_on_the_bill_with_the_one_that_failed(batch: Batch) -> No
 
 
 @pytest.mark.parametrize(
-    ("caps", "made", "spent"),
+    ("caps", "made", "spent", "cut"),
     [
-        ({"llm_calls": 4, "context_tokens": 790, "output_tokens": 61 + 50}, 4, (4, 790, 61)),
-        ({"llm_calls": 3}, 3, (3, 730, 61)),
-        ({"llm_calls": 0}, 0, (0, 0, 0)),
-        ({"context_tokens": 789}, 3, (3, 730, 61)),
-        ({"context_tokens": 229}, 2, (2, 90, 10)),
-        ({"context_tokens": 29}, 0, (0, 0, 0)),
-        ({"output_tokens": 61}, 3, (3, 730, 61)),
-        ({"output_tokens": 60}, 3, (3, 730, 60)),
-        ({"output_tokens": 11}, 2, (2, 230, 11)),
-        ({"output_tokens": 0}, 0, (0, 0, 0)),
+        ({"llm_calls": 4, "context_tokens": 790, "output_tokens": 61 + 50}, 4, (4, 790, 61), ()),
+        ({"llm_calls": 3}, 3, (3, 730, 61), ("llm_calls", 4, 3)),
+        ({"llm_calls": 0}, 0, (0, 0, 0), ("llm_calls", 4, 0)),
+        ({"context_tokens": 789}, 3, (3, 730, 61), ("context_tokens", 790, 730)),
+        ({"context_tokens": 229}, 2, (2, 90, 10), ("context_tokens", 790, 90)),
+        ({"context_tokens": 29}, 0, (0, 0, 0), ("context_tokens", 790, 0)),
+        ({"output_tokens": 61}, 3, (3, 730, 61), ("output_tokens", 61 + 50, 61)),
+        ({"output_tokens": 60}, 3, (3, 730, 60), ("output_tokens", 60 + 1 + 50, 60)),
+        ({"output_tokens": 11}, 2, (2, 230, 11), ("output_tokens", 11 + 49 + 50 + 50, 11)),
+        ({"output_tokens": 0}, 0, (0, 0, 0), ("output_tokens", 200, 0)),
     ],
 )
 def test_every_cap_is_reached_and_none_is_passed(
-    batch: Batch, caps: dict[str, float], made: int, spent: tuple[int, int, int]
+    batch: Batch, caps: dict[str, float], made: int, spent: tuple[int, int, int], cut: tuple[Any, ...]
 ) -> None:
     found, state = run(batch, state_of(batch, **caps))
     usage = state.ledger.usage(0)
     assert sum(one is not None for one in found) == made
     assert (usage.llm_calls, usage.context_tokens, usage.output_tokens) == spent
-    assert state.ledger.curtailments[0] == ([Curtailment("stage", "llm_calls", 4, made)] if made < 4 else [])
+    assert state.ledger.curtailments[0] == ([Curtailment("stage", *cut)] if cut else [])
 
 
 def test_only_the_calls_that_were_wanted_are_granted(batch: Batch) -> None:
@@ -108,7 +108,9 @@ def test_what_was_not_sent_is_not_on_the_bill(batch: Batch) -> None:
         "spent_llm_calls": [1],
         "spent_context_tokens": [1],
         "spent_output_tokens": [1],
-        "refused_calls": [0],
+        "lacked_llm_calls": [0],
+        "lacked_context_tokens": [0],
+        "lacked_output_tokens": [0],
     }
 
 
@@ -127,7 +129,7 @@ def test_a_model_that_raises_fails_what_it_was_sent_and_nothing_else(
     assert (found[0].cause, found[0].prompt_tokens) == ("TimeoutError", 3)
     assert pen.facts["spent_llm_calls"].tolist() == [1, 0]
     assert pen.facts["spent_context_tokens"].tolist() == [3, 0]
-    assert pen.refused.tolist() == [0, 1]
+    assert pen.facts["lacked_llm_calls"].tolist() == [0, 1]
 
 
 def test_times_belong_to_who_asked(house: Any, store: Store, ask: Callable[..., Request]) -> None:

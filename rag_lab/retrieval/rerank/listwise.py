@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from rag_lab.contracts import Event, FloatArray, Writer, Written
+from rag_lab.contracts import MEANS, Event, FloatArray, Writer, Written
 from rag_lab.retrieval.encoders.texts import readable
 from rag_lab.retrieval.rerank.orders import read_order
 from rag_lab.retrieval.rerank.reranker import Pairs, Scored
@@ -39,7 +39,7 @@ Write = Callable[[str, Sequence[str], npt.NDArray[Any], int], list[Written | Non
 
 @dataclass(frozen=True, eq=False)
 class Means:
-    """What each question may spend on a language model, ``[n]`` each."""
+    """What each question may spend on a language model, ``[n]`` each; `MEANS` names them."""
 
     llm_calls: Counts
     context_tokens: Counts
@@ -74,6 +74,9 @@ class ListwiseReranker:
         self._writer, self._write, self._means = writer, write, means
         self._window, self._stride, self._passage_tokens = window, stride, passage_tokens
         self._room = order_tokens(window)
+        self.lacked: dict[str, Counts] = {name: np.zeros_like(getattr(means, name)) for name in MEANS}
+        """What more each question wanted than it may spend to have all its pairs read, ``[n]`` by resource."""
+        self._unfit: list[int] = []
 
     def score(self, pairs: Pairs) -> Scored:
         """For each pair that was read, 1 and the number of pairs of its question that come after it."""
@@ -85,7 +88,9 @@ class ListwiseReranker:
         for question in questions:
             score[question.order] = np.arange(len(question.order), 0, -1)
             ms[question.number] = question.ms
-        events = {question.number: tuple(question.events) for question in questions if question.events}
+        told = Event(STAGE, "kept_order", "no window of passages fits the model")
+        events: dict[int, tuple[Event, ...]] = dict.fromkeys(self._unfit, (told,))
+        events |= {question.number: tuple(question.events) for question in questions if question.events}
         return Scored(score, ~np.isnan(score), ms, events)
 
     def _begin(self, pairs: Pairs) -> list[_Question]:
@@ -107,6 +112,7 @@ class ListwiseReranker:
                 starts = window_starts(len(mine), self._window, self._stride)
                 found.append(_Question(i, pairs.queries[i], mine, shown[i], starts))
             limit //= 2
+        self._unfit = [i for i in waiting if not any(lacked[i] for lacked in self.lacked.values())]
         return found
 
     def _shortened(self, texts: Mapping[int, str], limit: int) -> dict[int, str]:
@@ -130,13 +136,12 @@ class ListwiseReranker:
         calls = {}
         for i, length in zip(longest, lengths, strict=True):
             fits = self._writer.window is None or length + self._room <= self._writer.window
-            means = self._means
-            affordable = min(
-                int(means.llm_calls[i]),
-                int(means.context_tokens[i]) // max(1, length),
-                int(means.output_tokens[i]) // self._room,
-            )
-            calls[i] = 1 if len(shown[i]) == 1 else affordable * fits
+            each = dict(zip(MEANS, (1, max(1, length), self._room), strict=True))
+            given = {name: int(getattr(self._means, name)[i]) for name in MEANS}
+            calls[i] = 1 if len(shown[i]) == 1 else min(given[name] // each[name] for name in MEANS) * fits
+            wanted = int(window_count(len(shown[i]), self._window, self._stride))
+            for name in MEANS:
+                self.lacked[name][i] = max(0, wanted * each[name] - given[name])
         return calls
 
     def _ask(self, questions: Sequence[_Question], turn: int) -> None:
