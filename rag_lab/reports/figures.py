@@ -49,6 +49,8 @@ STAGE_COLOURS = {
     "answered": "#9fd3c7",
 }
 UP, DOWN = "#009E73", "#D55E00"
+ROOMY = 18
+"""Shaded cells in a row that leave room for a whole number each; more of them are written smaller, as .79."""
 DARK_STAGES = ("ingest", "scope", "candidates", "cut", "assembly")
 
 
@@ -269,6 +271,7 @@ def draw_groups(results: Results, selection: Selection) -> Any:
         return None
     figure, axes = panels(len(drawn), 0.62 + 0.23 * len(groups) + 0.6, [len(variants) for _, variants in drawn])
     sizes = dict(results.dataset.get("groups", {}))
+    crowded = sum(len(variants) for _, variants in drawn) > ROOMY
     for axis, (metric, variants) in zip(axes, drawn, strict=True):
         values = np.array(
             [[_value(by_group[g].get((v, budget, metric))) for v in variants] for g in groups], dtype=float
@@ -276,7 +279,8 @@ def draw_groups(results: Results, selection: Selection) -> Any:
         axis.imshow(np.ma.masked_invalid(values), cmap="Blues", vmin=0, vmax=1.15, aspect="auto")
         for (i, j), value in np.ndenumerate(values):
             text, colour = ("–", SOFT) if np.isnan(value) else (f"{value:.2f}", "white" if value > 0.68 else INK)
-            axis.text(j, i, text, ha="center", va="center", fontsize=7.5, color=colour)
+            text, size = (text.removeprefix("0"), 6) if crowded else (text, 7.5)
+            axis.text(j, i, text, ha="center", va="center", fontsize=size, color=colour)
         axis.set_xticks(
             range(len(variants)), [short(v, 18) for v in variants], rotation=40, ha="right", rotation_mode="anchor"
         )
