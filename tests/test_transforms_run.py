@@ -72,7 +72,7 @@ def test_a_stage_that_asks_a_model_needs_a_writer_before_anything_runs(
     name = stage if isinstance(stage, str) else next(iter(stage))
     message = rf"^variants\.x\.{name}: asks a language model, and the experiment names none; set 'writer', such as"
     with pytest.raises(RagLabError, match=message):
-        run(tmp_path / "nowhere", Store(tmp_path), variants=[{"x": [stage, "dense"]}])
+        run(tmp_path / "nowhere", Store(tmp_path), variants=[{"x": [stage, "bm25", "dense", "rrf"]}])
     assert list(tmp_path.iterdir()) == []
 
 

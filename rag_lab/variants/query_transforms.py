@@ -401,6 +401,7 @@ class Hyde(Transform):
 
     name: ClassVar[str] = "hyde"
     task: ClassVar[asking.Task] = "hyde"
+    serves: ClassVar[str] = "dense"
     room: ClassVar[int] = 128
     by: Literal["llm"] = "llm"
     question: Literal["averaged", "beside", "none"] = Field(
@@ -423,11 +424,11 @@ class Hyde(Transform):
     def placed(self, one: Asked, found: Sequence[str]) -> list[Row]:
         """The passage for the dense channel, with its other queries; the rest as it was."""
         averaged = one.text if self.question == "averaged" else ""
-        kept = [row for row in one.rows if row[3] in ("", "dense")]
+        kept = [row for row in one.rows if row[3] in ("", self.serves)]
         others = [row for row in kept if self.question == "beside" or row[2] not in OWN]
-        mine = [(number, text, kind, "dense", beside) for number, text, kind, _, beside in others]
-        rest = [row for row in one.rows if row[3] != "dense"]
-        return [*rest, *mine, (one.number, found[0], HYPOTHETICAL, "dense", averaged)]
+        mine = [(number, text, kind, self.serves, beside) for number, text, kind, _, beside in others]
+        rest = [row for row in one.rows if row[3] != self.serves]
+        return [*rest, *mine, (one.number, found[0], HYPOTHETICAL, self.serves, averaged)]
 
 
 @register
@@ -441,6 +442,7 @@ class Translate(Transform):
 
     name: ClassVar[str] = "translate"
     task: ClassVar[asking.Task] = "translate"
+    serves: ClassVar[str] = "bm25"
     room: ClassVar[int] = 96
     glossary: dict[str, str] = Field(default_factory=dict, description="terms and their translations, for rules")
 
@@ -480,10 +482,10 @@ class Translate(Transform):
 
     def placed(self, one: Asked, found: Sequence[str]) -> list[Row]:
         """The translation for BM25, with what it searched by where that may find something too."""
-        kept = [row for row in one.rows if row[3] in ("", "bm25")] if one.language in one.spoken else []
-        rest = [row for row in one.rows if row[3] != "bm25"]
-        mine = [(number, text, kind, "bm25", beside) for number, text, kind, _, beside in kept]
-        return [*rest, (one.number, found[0], self.name, "bm25", ""), *mine]
+        kept = [row for row in one.rows if row[3] in ("", self.serves)] if one.language in one.spoken else []
+        rest = [row for row in one.rows if row[3] != self.serves]
+        mine = [(number, text, kind, self.serves, beside) for number, text, kind, _, beside in kept]
+        return [*rest, (one.number, found[0], self.name, self.serves, ""), *mine]
 
 
 def spoken_languages(batch: Batch) -> list[tuple[str, ...]]:

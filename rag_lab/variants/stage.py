@@ -271,7 +271,7 @@ class Stage(BaseModel, ABC):
     reads_ranking: whether it is of no use unless a stage of the variant retrieves; fuses: whether it makes one
     ranking of several channels; cuts_context: whether it cuts contexts to the budget, so that the assembly before it
     need not. intervention: what an ablation changes that switches it: "stage", "query count" (how
-    many queries a question is searched by), "reranker".
+    many queries a question is searched by), "reranker". serves: the one channel that makes use of it, if there is one.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -281,6 +281,7 @@ class Stage(BaseModel, ABC):
     cuts_context: ClassVar[bool] = False
     fuses: ClassVar[bool] = False
     intervention: ClassVar[str] = "stage"
+    serves: ClassVar[str] = ""
 
     @property
     def writes(self) -> bool:

@@ -1,8 +1,9 @@
 """One stage of a variant switched at a time: the variants of an ablation.
 
-*Leave one out* takes each stage away from the whole variant. *Add one* begins with the first channel and adds, one by
-one and each to all before, the other channels, the stages that work on queries, those that work on the ranking, and
-those that work on the context. Fusion comes and goes with the second channel: with one there is nothing to fuse.
+*Leave one out* takes each stage away from the whole variant, and with a channel what serves that channel alone. *Add
+one* begins with the first channel and adds, one by one and each to all before, the other channels, the stages that work
+on queries, those that work on the ranking, and those that work on the context. Fusion comes and goes with the second
+channel: with one there is nothing to fuse.
 """
 
 from __future__ import annotations
@@ -45,9 +46,11 @@ def _leave_one_out(variant: Variant) -> list[Switch]:
     for stage in variant.stages:
         if _is_frame(stage) or stage.fuses:
             continue
-        rest = _loaded(f"{variant.name} - {stage.name}", variant, {s.name for s in variant.stages} - {stage.name})
+        out = [stage.name, *(served.name for served in variant.stages if served.serves == stage.name)]
+        rest = _loaded(f"{variant.name} - {stage.name}", variant, {s.name for s in variant.stages} - set(out))
         if rest is not None:
-            found.append(Switch("leave one out", f"without {stage.name}", stage.intervention, rest, variant.name))
+            step = f"without {' and '.join(out)}"
+            found.append(Switch("leave one out", step, stage.intervention, rest, variant.name))
     return found
 
 

@@ -175,5 +175,9 @@ def _check_order(variant: Variant) -> None:
         raise RagLabError(f"{place}: 'generate' would see nothing of what is retrieved; put 'assemble' before it")
     for number, stage in enumerate(variant.stages):
         stage.check(place, variant.stages[:number])
+        if stage.serves and stage.serves not in names:
+            raise RagLabError(
+                f"{place}: only '{stage.serves}' searches by what '{stage.name}' makes; add that stage, or remove this one"
+            )
     if not channels and (steps[-1] < Step.ASSEMBLE or any(stage.reads_ranking for stage in variant.stages)):
         raise RagLabError(f"{place}: nothing retrieves; add a stage such as 'bm25', or keep 'generate' alone")

@@ -43,6 +43,17 @@ def test_what_is_left_must_stand_alone() -> None:
     assert steps[-2:] == ["bm25", "+ dense + gold"]
 
 
+def test_with_a_channel_goes_what_serves_it_alone() -> None:
+    assert told("h", ["hyde", "bm25", "dense", "rrf", *FRAME]) == [
+        ("leave one out", "without hyde", "h - hyde", "h", ["bm25", "dense", "rrf", *FRAME]),
+        ("leave one out", "without bm25", "h - bm25", "h", ["hyde", "dense", *FRAME]),
+        ("leave one out", "without dense and hyde", "h - dense", "h", ["bm25", *FRAME]),
+        ("add one", "bm25", "h 1 bm25", "", ["bm25", *FRAME]),
+        ("add one", "+ dense", "h 2 dense", "h 1 bm25", ["bm25", "dense", "rrf", *FRAME]),
+        ("add one", "+ hyde", "h", "h 2 dense", ["hyde", "bm25", "dense", "rrf", *FRAME]),
+    ]
+
+
 @pytest.mark.parametrize("stages", [["bm25", *FRAME], ["generate"], ["bm25", "assemble"]])
 def test_a_variant_without_a_stage_to_switch_is_refused(stages: list[str]) -> None:
     with pytest.raises(RagLabError, match=r"ablation\.variant: 'x' has no stage that can be switched"):
