@@ -177,7 +177,7 @@ def _check_order(variant: Variant) -> None:
         stage.check(place, variant.stages[:number])
         if stage.serves and stage.serves not in names:
             raise RagLabError(
-                f"{place}: only '{stage.serves}' searches by what '{stage.name}' makes; add that stage, or remove this one"
+                f"{place}: only '{stage.serves}' searches by what '{stage.name}' makes; add it, or remove that one"
             )
     if not channels and (steps[-1] < Step.ASSEMBLE or any(stage.reads_ranking for stage in variant.stages)):
         raise RagLabError(f"{place}: nothing retrieves; add a stage such as 'bm25', or keep 'generate' alone")

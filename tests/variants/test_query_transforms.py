@@ -365,7 +365,7 @@ def test_a_stage_that_writes_says_so() -> None:
         ([{"decompose": {"parts": -1}}, "dense"], r"x\[1\]\.decompose\.parts: .*greater than or equal to 1"),
         ([{"rewrite": {"by": "magic"}}, "dense"], r"x\[1\]\.rewrite\.by: Input should be 'rules' or 'llm'"),
         (["multi_query", "generate"], r"x: nothing retrieves"),
-        (["hyde", "bm25"], r"x: only 'dense' searches by what 'hyde' makes; add that stage, or remove this one"),
+        (["hyde", "bm25"], r"x: only 'dense' searches by what 'hyde' makes; add it, or remove that one"),
         ([{"translate": {"by": "llm"}}, "dense"], r"x: only 'bm25' searches by what 'translate' makes"),
         (["translate", "bm25"], r"x\.translate: give a glossary such as {年假: annual leave}, or set 'by: llm'"),
         ([{"translate": {"by": "llm", "glossary": {"a": "b"}}}, "bm25"], r"x\.translate: give a glossary"),
