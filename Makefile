@@ -12,7 +12,7 @@ run: $(READY)
 test: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal
 
 lab: $(READY)
 	$(BIN)/jupyter lab notebooks

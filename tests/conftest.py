@@ -35,9 +35,12 @@ def shared_data() -> Path:
 
 @pytest.fixture(autouse=True)
 def private_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tests that write snapshots and caches never touch the user's."""
+    """Tests that write snapshots and caches never touch the user's; processes of one run share what they made."""
     if "RAG_LAB_TEST_HOME" not in os.environ:
-        os.environ["RAG_LAB_TEST_HOME"] = str(tmp_path_factory.mktemp("home"))
+        base = tmp_path_factory.getbasetemp()
+        home = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "home"
+        home.mkdir(exist_ok=True)
+        os.environ["RAG_LAB_TEST_HOME"] = str(home)
     monkeypatch.setenv("RAG_LAB_HOME", os.environ["RAG_LAB_TEST_HOME"])
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
 from typing import Any, TypeVar
 
 Item = TypeVar("Item")
@@ -18,7 +19,7 @@ Result = TypeVar("Result")
 
 def each_on_one_thread(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
     """``work(item)`` for each item, in order, on as many threads as OpenMP may use (``OMP_NUM_THREADS``, torch)."""
-    threads = max((library["num_threads"] for library in _openmp().info()), default=1)
+    threads = max((library["num_threads"] for library in _openmp(len(sys.modules)).info()), default=1)
     with ThreadPoolExecutor(threads, "encoder", _use_one_thread) as pool:
         yield from pool.map(work, items)
 
@@ -30,11 +31,12 @@ def _use_one_thread() -> None:
 
         # torch gives a new thread its own setting at the first call, and would undo ours afterwards.
         torch.get_num_threads()
-    _openmp().limit(limits=1)
+    _openmp(len(sys.modules)).limit(limits=1)
 
 
-def _openmp() -> Any:
-    """The OpenMP libraries loaded by now."""
+@lru_cache(maxsize=1)
+def _openmp(modules: int) -> Any:  # noqa: ARG001 - what is loaded changes with an import, and looking for it takes long
+    """The OpenMP libraries that are loaded when so many modules are."""
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController().select(user_api="openmp")
