@@ -15,6 +15,7 @@ from rag_lab.definition import MAIN, DatasetSettings, Experiment, Settings, Snap
 from rag_lab.experiment import run
 from rag_lab.metrics import metric
 from rag_lab.results import Results
+from rag_lab.retrieval.encoders.sentence import quiet_loading
 from rag_lab.store import Store
 from rag_lab.validation import explain, read_yaml
 from rag_lab.variants import load_variant
@@ -141,10 +142,14 @@ def reproduce(
     A dataset or a model that is not here and cannot be fetched makes an entry's cells *not runnable*. An error, or a
     stage that failed, makes them *missed*.
     """
+    absent: dict[str, str] = {}
     for entry_name, entry in scores.chosen(name).items():
         try:
             for model in entry.hub_models(entry_name):
-                _check_model(model)
+                if model not in absent:
+                    absent[model] = _absence(model)
+                if absent[model]:
+                    raise Unavailable(absent[model])
             results = run(entry.experiment(entry_name), store=store, progress=progress)
         except Unavailable as absence:
             yield from (Cell(entry_name, one, None, "not runnable", str(absence)) for one in entry.expected)
@@ -170,15 +175,17 @@ def compare(entry: str, expected: Expected, results: Results) -> Cell:
     return Cell(entry, expected, found, "met" if near and not failed else "missed", failed)
 
 
-def _check_model(name: str) -> None:
-    """Raise `Unavailable` unless the hub or its cache on this machine has the model."""
+def _absence(model: str) -> str:
+    """Why neither the hub nor its cache on this machine has the model, "" if one of them has."""
     from huggingface_hub import hf_hub_download
 
     try:
-        hf_hub_download(name, "config.json")
+        with quiet_loading():
+            hf_hub_download(model, "config.json")
     except (OSError, ValueError) as error:
         why = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise Unavailable(f"model {name}: not in the hub's cache, and the hub does not give it ({why})") from error
+        return f"model {model}: not in the hub's cache, and the hub does not give it ({why})"
+    return ""
 
 
 def _strings(value: Any) -> Iterator[str]:

@@ -99,6 +99,16 @@ def test_a_model_of_the_hub_that_is_not_here_is_not_runnable(pets: Path, store: 
     assert "\n" not in found[0].note
 
 
+def test_the_hub_is_asked_once_for_a_model(pets: Path, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr("rag_lab.reproduction._absence", lambda model: asked.append(model) or f"model {model}: absent")
+    entry = {"snapshot": {"encoder": "nobody/no-such-model"}, "variant": "dense"}
+    found = list(reproduce(scores(pets, one=entry, two=entry), store=store, progress=False))
+    assert shown(found) == [(name, "RR", None, "not runnable") for name in ("one", "two")]
+    assert {cell.note for cell in found} == {"model nobody/no-such-model: absent"}
+    assert asked == ["nobody/no-such-model"]
+
+
 def test_a_folder_is_no_model_of_the_hub(pets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "models" / "mine").mkdir(parents=True)
