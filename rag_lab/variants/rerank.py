@@ -17,8 +17,8 @@ from rag_lab.retrieval.rerank.cross_encoder import load_cross_encoder
 from rag_lab.retrieval.rerank.late import LateReranker
 from rag_lab.retrieval.rerank.listwise import ListwiseReranker, Means, window_count
 from rag_lab.variants import writing
-from rag_lab.variants.query_transforms import OWN
 from rag_lab.variants.stage import LARGEST, Batch, Output, Plan, Reranked, Stage, State, Step, register
+from rag_lab.variants.transforms import OWN
 
 LATE, LISTWISE = "late", "listwise"
 _, REWRITTEN = OWN

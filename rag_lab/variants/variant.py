@@ -22,10 +22,10 @@ from rag_lab.variants import (
     fuse,
     long_context,
     place_gold,
-    query_transforms,
     rerank,
     retrieve,
     route,
+    transforms,
 )
 from rag_lab.variants.stage import STAGES, Stage, Step
 
@@ -34,7 +34,7 @@ PLACES = ("gold_first", "gold_middle", "gold_last")
 """The same passages, the gold ones at another place of the context; they are compared with one another alone."""
 NAME = re.compile(r"\w[\w .+-]{0,63}")
 STAGE_MODULES = (
-    query_transforms,
+    transforms,
     route,
     retrieve,
     colbert,

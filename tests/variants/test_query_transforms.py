@@ -23,9 +23,9 @@ from rag_lab.variants import load_variant
 from rag_lab.variants.execute import Memory, dump_output, load_output, run_variant
 from rag_lab.variants.handing_out import candidates
 from rag_lab.variants.query_encoding import encoded
-from rag_lab.variants.query_transforms import spoken_languages
 from rag_lab.variants.query_vectors import QueryVectors
 from rag_lab.variants.stage import Batch, Output, State
+from rag_lab.variants.transforms.translate import spoken_languages
 
 Ask = Callable[..., Request]
 

@@ -32,8 +32,8 @@ from rag_lab.variants.adaptive.results import abstentions, output_of
 from rag_lab.variants.adaptive.rounds import Limits, Rounds
 from rag_lab.variants.adaptive.searching import search
 from rag_lab.variants.learning import TRAINING, Learned, Learner, Lesson
-from rag_lab.variants.query_transforms import asked_of
 from rag_lab.variants.stage import LARGEST, Batch, Output, Plan, Stage, State, Step, register
+from rag_lab.variants.transforms import asked_of
 from rag_lab.variants.writing import Pen, book, spare, writer_of
 
 TRAINED = "trained"

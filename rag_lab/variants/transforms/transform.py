@@ -1,4 +1,4 @@
-"""Stages that change what is searched by: chat-aware rewriting, RAG-Fusion, HyDE, step-back, parts, translation.
+"""What all transforms of queries have in common: who is asked, what it costs, and what may be searched by.
 
 The user's own words stay the request's query, so they are what is answered. A transform works by rules, or by asking
 the run's language model (``by: llm``). Then it takes one call and one round for each question that it asks for, and
@@ -23,18 +23,13 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
-from rag_lab.contracts import Event, Queries, RagLabError
+from rag_lab.contracts import Event, Queries
 from rag_lab.generation.queries import asking
-from rag_lab.generation.queries.decomposition import decompose
 from rag_lab.generation.queries.facts import plain
-from rag_lab.generation.queries.glossary import translate
 from rag_lab.generation.queries.guard import added, guard
-from rag_lab.generation.queries.rewriting import rewrite
-from rag_lab.generation.queries.variations import step_back, variations
 from rag_lab.generation.terms import question_language
 from rag_lab.variants import writing
-from rag_lab.variants.query_encoding import HYPOTHETICAL
-from rag_lab.variants.stage import Batch, Output, Plan, Stage, State, Step, register
+from rag_lab.variants.stage import Batch, Output, Plan, Stage, State, Step
 
 Row: TypeAlias = tuple[int, str, str, str, str]
 By: TypeAlias = Literal["rules", "llm"]
@@ -43,7 +38,8 @@ OWN = ("question", "rewrite")
 """Kinds of the queries that stand for the question itself."""
 MOST = 16
 """The most queries that a setting may ask for beside the question."""
-_REFERENCE = re.compile(r"#\d+")
+REFERENCE = re.compile(r"#\d+")
+"""How a part of a question names the answer of another part."""
 
 
 @dataclass(eq=False)
@@ -89,15 +85,22 @@ def _rows(queries: Queries) -> list[Row]:
     return list(zip(queries.of.tolist(), queries.texts, queries.kinds, queries.channels, averaged, strict=True))
 
 
-def _compared(text: str) -> str:
+def compared(text: str) -> str:
     """The form in which two queries are the same."""
     return plain(text).casefold().strip(" ?？.。!！,，")
+
+
+def for_channel(rows: Sequence[Row], channel: str) -> tuple[list[Row], list[Row]]:
+    """What a channel is searched by, as rows for it alone, and the rows that remain for the others."""
+    mine = [(*row[:3], channel, row[4]) for row in rows if row[3] in ("", channel)]
+    return mine, [row for row in rows if row[3] != channel]
 
 
 class Transform(Stage):
     """A stage that changes the queries of some questions and leaves the others theirs.
 
-    task: what a model is asked; room: tokens that it may write for one question.
+    task: what a model is asked; room: tokens that it may write for one question; replaces: whether what it makes takes
+    the question's place, so that nothing of it may be lost.
     """
 
     step: ClassVar[Step] = Step.QUERY
@@ -105,6 +108,7 @@ class Transform(Stage):
     by: By = "rules"
     task: ClassVar[asking.Task]
     room: ClassVar[int]
+    replaces: ClassVar[bool] = False
 
     @property
     def writes(self) -> bool:
@@ -224,19 +228,19 @@ class Transform(Stage):
         return self.few(one, self.new(one, [text for text in one.proposed if self.passes(one, text)]))
 
     def passes(self, one: Asked, text: str) -> bool:
-        """Whether a query states nothing that nobody said; one that does is refused with an event."""
-        if added(_REFERENCE.sub(" ", text), one.known):
+        """Whether a query loses nothing where it may not, and states nothing that nobody said; if not, an event."""
+        if (self.replaces and guard(one.text, text)) or added(REFERENCE.sub(" ", text), one.known):
             self.say(one, "rejected", text)
             return False
         return True
 
     def new(self, one: Asked, texts: Sequence[str]) -> list[str]:
         """Those that are not searched by already. Where none is left of some, that is an event."""
-        known = {_compared(text) for _, text, *_ in one.rows} | {_compared(one.text)}
+        known = {compared(text) for _, text, *_ in one.rows} | {compared(one.text)}
         fresh: dict[str, str] = {}
         for text in texts:
-            if _compared(text) not in known:
-                fresh.setdefault(_compared(text), text)
+            if compared(text) not in known:
+                fresh.setdefault(compared(text), text)
         if self.writes and texts and len(fresh) < len(texts):
             self.say(one, "repeated", value=len(texts) - len(fresh))
         return list(fresh.values())
@@ -267,235 +271,3 @@ class Beside(Transform):
         """The queries that were there, then the new ones."""
         kept = [row for row in one.rows if self.keep_question or row[2] not in OWN]
         return [*kept, *((one.number, text, self.name, "", "") for text in found)]
-
-
-@register
-class Rewrite(Transform):
-    """Make a question of a conversation stand alone; the rewritten text searches, the user's own is answered.
-
-    By rules: pronouns and what is left out are filled in from the turns before (`generation.queries.rewriting`).
-    """
-
-    name: ClassVar[str] = "rewrite"
-    task: ClassVar[asking.Task] = "rewrite"
-    room: ClassVar[int] = 64
-    keep_question: bool = Field(False, description="search by the user's own words as well")
-
-    def applies(self, one: Asked) -> bool:
-        """Only what has a history."""
-        return bool(one.history)
-
-    def turns(self, one: Asked) -> tuple[str, ...]:
-        """All turns."""
-        return one.history
-
-    def by_rules(self, asked: Sequence[Asked]) -> list[list[str]]:
-        """The question with what it refers to."""
-        texts = [one.text for one in asked]
-        found = rewrite(texts, [one.history for one in asked], [one.language for one in asked])
-        return [[new] * (new != old) for new, old in zip(found, texts, strict=True)]
-
-    def passes(self, one: Asked, text: str) -> bool:
-        """Besides, it must have lost nothing."""
-        if guard(one.text, text):
-            self.say(one, "rejected", text)
-            return False
-        return super().passes(one, text)
-
-    def new(self, one: Asked, texts: Sequence[str]) -> list[str]:
-        """A question that stands alone already comes back as it is, and that is as it should be."""
-        return [text for text in texts if _compared(text) != _compared(one.text)]
-
-    def placed(self, one: Asked, found: Sequence[str]) -> list[Row]:
-        """The rewritten text in the place of the user's own, or before it."""
-        rest = [row for row in one.rows if self.keep_question or row[2] not in OWN]
-        return [(one.number, found[0], self.name, "", ""), *rest]
-
-
-@register
-class MultiQuery(Beside):
-    """Search by several wordings, fused by reciprocal rank (RAG-Fusion: Rackauckas 2024).
-
-    By rules: key words, what the question states, its names (`generation.queries.variations`), three at most.
-    """
-
-    name: ClassVar[str] = "multi_query"
-    task: ClassVar[asking.Task] = "multi_query"
-    room: ClassVar[int] = 160
-    n: int = Field(3, ge=1, le=MOST, description="queries beside the question, at most")
-
-    @property
-    def most(self) -> int:
-        """So many wordings."""
-        return self.n
-
-    def read(self, written: str) -> list[str] | None:
-        """One a line."""
-        return asking.read_lines(written)
-
-    def by_rules(self, asked: Sequence[Asked]) -> list[list[str]]:
-        """Other wordings."""
-        return variations([one.text for one in asked], [one.language for one in asked], self.n)
-
-
-@register
-class StepBack(Beside):
-    """Search by a more general question as well (Zheng et al. 2023).
-
-    By rules: the first name with the head of what is asked (`generation.queries.variations.step_back`).
-    """
-
-    name: ClassVar[str] = "step_back"
-    task: ClassVar[asking.Task] = "step_back"
-    room: ClassVar[int] = 64
-
-    def by_rules(self, asked: Sequence[Asked]) -> list[list[str]]:
-        """The more general query, where there is one."""
-        found = step_back([one.text for one in asked], [one.language for one in asked])
-        return [[text] * bool(text) for text in found]
-
-
-@register
-class Decompose(Beside):
-    """Search by the parts of a complex question as well.
-
-    Parts that need the answer of another one (``#1``) cannot be searched by before that is answered, so they are put
-    down as events and left out; the stage `adaptive` follows them.
-    """
-
-    name: ClassVar[str] = "decompose"
-    task: ClassVar[asking.Task] = "decompose"
-    room: ClassVar[int] = 160
-    parts: int = Field(4, ge=1, le=MOST, description="parts that are searched by, at most")
-
-    @property
-    def most(self) -> int:
-        """So many parts."""
-        return self.parts
-
-    def read(self, written: str) -> list[str] | None:
-        """One a line."""
-        return asking.read_lines(written)
-
-    def by_rules(self, asked: Sequence[Asked]) -> list[list[str]]:
-        """The parts by the rules of both languages."""
-        found = decompose([one.text for one in asked], [one.language for one in asked])
-        return [[part.text for part in parts] for parts in found]
-
-    def checked(self, one: Asked) -> list[str]:
-        """The parts that stand for themselves."""
-        for text in one.proposed:
-            if _REFERENCE.search(text):
-                self.say(one, "dependent", text)
-        one.proposed = [text for text in one.proposed if not _REFERENCE.search(text)]
-        return super().checked(one)
-
-
-@register
-class Hyde(Transform):
-    """Search vectors by a passage that a language model makes up as an answer (HyDE: Gao et al. 2022).
-
-    It is encoded as a passage. What it states is made up, so it is only compared and never shown, and channels that
-    search by words keep the question's.
-    """
-
-    name: ClassVar[str] = "hyde"
-    task: ClassVar[asking.Task] = "hyde"
-    serves: ClassVar[str] = "dense"
-    room: ClassVar[int] = 128
-    by: Literal["llm"] = "llm"
-    question: Literal["averaged", "beside", "none"] = Field(
-        "averaged", description="whether the question's vector is averaged with the passage's, searches too, or neither"
-    )
-
-    def read(self, written: str) -> list[str] | None:
-        """The whole passage."""
-        found = asking.read_passage(written)
-        return [found] * bool(found)
-
-    def by_rules(self, asked: Sequence[Asked]) -> list[list[str]]:
-        """Nothing: no rule makes up an answer."""
-        return [[]] * len(asked)
-
-    def passes(self, one: Asked, text: str) -> bool:  # noqa: ARG002 - one interface
-        """A made-up passage states what nobody said."""
-        return True
-
-    def placed(self, one: Asked, found: Sequence[str]) -> list[Row]:
-        """The passage for the dense channel, with its other queries; the rest as it was."""
-        averaged = one.text if self.question == "averaged" else ""
-        kept = [row for row in one.rows if row[3] in ("", self.serves)]
-        others = [row for row in kept if self.question == "beside" or row[2] not in OWN]
-        mine = [(number, text, kind, self.serves, beside) for number, text, kind, _, beside in others]
-        rest = [row for row in one.rows if row[3] != self.serves]
-        return [*rest, *mine, (one.number, found[0], HYPOTHETICAL, self.serves, averaged)]
-
-
-@register
-class Translate(Transform):
-    """Search words in the language of the corpus: what BM25 needs and a multilingual encoder does not.
-
-    The corpus's language is that of most chunks that the caller may read; a question in another one is translated, and
-    BM25 searches by the translation, and by the user's words as well where some chunks are in their language. By rules
-    it takes a `glossary` of terms, for a dictionary is nothing that rules can make up.
-    """
-
-    name: ClassVar[str] = "translate"
-    task: ClassVar[asking.Task] = "translate"
-    serves: ClassVar[str] = "bm25"
-    room: ClassVar[int] = 96
-    glossary: dict[str, str] = Field(default_factory=dict, description="terms and their translations, for rules")
-
-    def check(self, place: str, before: Sequence[Stage]) -> None:  # noqa: ARG002 - one interface
-        """Rules need a glossary, and a model takes none."""
-        if self.writes == bool(self.glossary):
-            raise RagLabError(
-                f"{place}.{self.name}: give a glossary such as {{年假: annual leave}}, or set 'by: llm'; one of them"
-            )
-
-    def asked(self, state: State) -> list[Asked]:
-        """With the languages of the chunks that the caller of each may read."""
-        batch, spoken = state.batch, spoken_languages(state.batch)
-        found = asked_of(state)
-        for one in found:
-            one.spoken = spoken[int(batch.scopes.of[one.number])]
-        return found
-
-    def applies(self, one: Asked) -> bool:
-        """Only a question in another language than the corpus's, if that is one of the two that are translated."""
-        return one.spoken[:1] in (("en",), ("zh",)) and one.spoken[0] != one.language
-
-    def by_rules(self, asked: Sequence[Asked]) -> list[list[str]]:
-        """What the glossary has of each question."""
-        found = translate([one.text for one in asked], self.glossary)
-        for one, text in zip(asked, found, strict=True):
-            if not text:
-                self.say(one, "empty")
-        return [[text] * bool(text) for text in found]
-
-    def passes(self, one: Asked, text: str) -> bool:
-        """It takes the question's place, so it must have lost nothing."""
-        if guard(one.text, text):
-            self.say(one, "rejected", text)
-            return False
-        return super().passes(one, text)
-
-    def placed(self, one: Asked, found: Sequence[str]) -> list[Row]:
-        """The translation for BM25, with what it searched by where that may find something too."""
-        kept = [row for row in one.rows if row[3] in ("", self.serves)] if one.language in one.spoken else []
-        rest = [row for row in one.rows if row[3] != self.serves]
-        mine = [(number, text, kind, self.serves, beside) for number, text, kind, _, beside in kept]
-        return [*rest, (one.number, found[0], self.name, self.serves, ""), *mine]
-
-
-def spoken_languages(batch: Batch) -> list[tuple[str, ...]]:
-    """For each scope the languages of its chunks, that of most of them first."""
-    names, language = np.unique(
-        [code.lower().replace("_", "-").split("-")[0] for code in batch.snapshot.chunks.language], return_inverse=True
-    )
-    found = []
-    for scope in batch.scopes.scopes:
-        counts = np.bincount(language[scope.rows], minlength=len(names))
-        order = np.argsort(-counts, kind="stable")
-        found.append(tuple(str(names[i]) for i in order if counts[i] and names[i]))
-    return found
