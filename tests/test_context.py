@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rag_lab.context import EMPTY_SCOPE, assemble, has_empty_scope, renumbered, whole_documents
+from rag_lab.context import EMPTY_SCOPE, assemble, has_empty_scope
 from rag_lab.contracts import Completion, Context, IntArray, Passage, RagLabError, Ranking, Request
 from rag_lab.generation.extractive import ExtractiveReader
+from rag_lab.passages import renumbered, whole_documents
 
 NOW = datetime(2026, 9, 10, tzinfo=UTC)
 

@@ -19,7 +19,7 @@ ROWS = (
     ("datasets",),
     ("retrieval",),
     ("corpus",),
-    ("context", "budgets"),
+    ("passages", "context", "budgets"),
     ("generation",),
     ("metrics",),
     tuple(f"corpus.{name}" for name in LIFE.split()),

@@ -19,9 +19,10 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from rag_lab.context import EMPTY_SCOPE, prompt_limits, renumbered, whole_documents
+from rag_lab.context import EMPTY_SCOPE, prompt_limits
 from rag_lab.contracts import Context, IntArray, Passage, Ranking, Request
 from rag_lab.generation.prompts import language
+from rag_lab.passages import renumbered, whole_documents
 from rag_lab.store import digest
 from rag_lab.variants.assembling import counted_by
 from rag_lab.variants.stage import Batch, Plan

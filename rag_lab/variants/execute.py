@@ -24,8 +24,8 @@ import numpy.typing as npt
 
 from rag_lab import records
 from rag_lab.budgets import Budget, Ledger
-from rag_lab.context import without_number
 from rag_lab.contracts import Context, Failure, Passage, Queries, RagLabError, Ranking
+from rag_lab.passages import without_number
 from rag_lab.store import digest
 from rag_lab.variants.answer import Generate
 from rag_lab.variants.handing_out import check_output, hand_out

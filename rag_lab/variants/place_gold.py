@@ -15,8 +15,9 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
-from rag_lab.context import assemble, prompt_limits, renumbered
+from rag_lab.context import assemble, prompt_limits
 from rag_lab.contracts import Context, Event, Passage, Ranking
+from rag_lab.passages import renumbered
 from rag_lab.variants.assembling import Assembling
 from rag_lab.variants.stage import LARGEST, Batch, Output, Plan, State, register
 
