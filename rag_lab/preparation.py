@@ -4,51 +4,43 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import numpy as np
-
 from rag_lab import datasets, metrics
 from rag_lab.budgets import Prices
 from rag_lab.contracts import (
-    Abstention,
-    Answer,
     CacheUse,
     Calibrated,
     Document,
     Encoder,
     Generator,
-    IntArray,
-    Principal,
     Question,
     RagLabError,
-    Request,
     Writer,
 )
-from rag_lab.corpus.chunk_table import ChunkTable
 from rag_lab.corpus.chunking import Chunker
 from rag_lab.corpus.deny import DenyList
 from rag_lab.corpus.policies import BOOK, PolicyBook
 from rag_lab.corpus.publishing import publish
 from rag_lab.corpus.segment import document_digest
 from rag_lab.corpus.snapshot import Snapshot
-from rag_lab.datasets.times import parse_instant
 from rag_lab.definition import MAIN, Experiment, SnapshotSettings
 from rag_lab.generation import load_generator
-from rag_lab.generation.calibration import calibrate
 from rag_lab.generation.support import DEVELOPED_ON
-from rag_lab.metrics.answers import check_answers, contains
+from rag_lab.metrics.answers import check_answers
 from rag_lab.metrics.ranking import check_overlap
 from rag_lab.progress import Progress
 from rag_lab.provenance import code_digest, environment
+from rag_lab.requesting import gold_rows, requests_of
 from rag_lab.retrieval import late, sparse
 from rag_lab.retrieval.encoders import load_encoder
 from rag_lab.retrieval.late import LateEncoder
 from rag_lab.retrieval.sparse import SparseEncoder
 from rag_lab.store import Store, digest
+from rag_lab.thresholds import choose_threshold
 from rag_lab.training import learned, training_part, training_splits
 from rag_lab.variants import Variant, is_bound, place
 from rag_lab.variants.compress import Compress
@@ -66,10 +58,7 @@ from rag_lab.variants.stage import Batch
 if TYPE_CHECKING:
     from rag_lab.corpus.held import Held
 
-ANY_TIME = datetime(2000, 1, 1, tzinfo=UTC)
-FEW = 10
 Vectors = TypeVar("Vectors", QueryVectors, QueryTokenVectors, QuerySparseVectors)
-OPEN_PRINCIPAL = Principal("default", (), "reader")
 
 
 @dataclass(eq=False)
@@ -437,37 +426,22 @@ class Preparation:
         """Choose the threshold on the contexts that the competing variants give the calibration questions."""
         questions = [q for q in self.dataset.calibration if q.answers or q.answerable is False]
         reading = [v for name, v in self.trained.items() if v.reads and not is_bound(name, self.baseline)]
-        if not questions or not reading:
-            self.warnings.append("abstention is not calibrated: no calibration questions with known answers")
+        asked = reading if questions else []
+        names = dict.fromkeys(self.snapshot_of[variant.name] for variant in asked)
+        batches, memory = {name: self.batch(questions, reader, name) for name in names}, Memory()
+        states = {
+            variant.name: run_variant(variant, batches[self.snapshot_of[variant.name]], self.budgets[MAIN], memory)
+            for variant in asked
+        }
+        chosen, warnings = choose_threshold(questions, states)
+        self.warnings += warnings
+        if chosen is None:
             return None
-        batches = {name: self.batch(questions, reader, name) for name in self.settings}
-        memory = Memory()
-        confidences, right, answerable = [], [], []
-        for variant in reading:
-            state = run_variant(variant, batches[self.snapshot_of[variant.name]], self.budgets[MAIN], memory)
-            for i, completion in enumerate(state.completions or ()):
-                if i in state.failures or not isinstance(completion.outcome, Answer | Abstention):
-                    continue
-                text = completion.outcome.text if isinstance(completion.outcome, Answer) else ""
-                confidences.append(completion.outcome.confidence or 0.0)
-                answerable.append(questions[i].answerable is not False)
-                right.append(bool(questions[i].answers) and contains(text, questions[i].answers))
-        try:
-            chosen = calibrate(confidences, right, answerable)
-        except RagLabError as error:
-            self.warnings.append(f"abstention is not calibrated: {error}")
-            return None
-        without = sum(question.answerable is False for question in questions)
-        if min(without, len(questions) - without) < FEW:
-            self.warnings.append(
-                f"the abstention threshold rests on {len(questions) - without} answerable and {without} unanswerable "
-                "calibration questions: too few for a good one; raise generator.calibration"
-            )
         self.calibration = {
             "reader": reader.name,
             "threshold": chosen.value,
             "questions": len(questions),
-            "variants": [variant.name for variant in reading],
+            "variants": list(states),
             "rule": chosen.objective,
             "score": chosen.score,
             "auc": chosen.auc,
@@ -476,7 +450,7 @@ class Preparation:
 
     def batch(self, questions: Sequence[Question], generator: Generator, name: str) -> Batch:
         """The questions as authorised requests on the snapshot of that name."""
-        requests = [self._request(question) for question in questions]
+        requests = requests_of(questions, self.dataset, self.definition, self.book.version)
         snapshot, encoder = self.snapshots[name], cache(lambda: self.encoders[name])
         vectors = _once(lambda texts: query_vectors(self.store, encoder(), texts))
         late_encoder = cache(lambda: self.late_encoders[name])
@@ -503,31 +477,6 @@ class Preparation:
             texts=lambda: self.texts,
         )
 
-    def _request(self, question: Question) -> Request:
-        open_corpus = self.dataset.rights == "open"
-        principal = question.principal or (OPEN_PRINCIPAL if open_corpus else None)
-        moment = question.time or self._default_time(open_corpus, question.query_id)
-        return Request(
-            request_id=question.query_id,
-            query=question.text,
-            principal=principal,
-            tenant=principal.tenant if principal else "",
-            time=moment,
-            horizon=moment + timedelta(days=self.definition.coming_days) if self.definition.coming_days else None,
-            policy_version=self.book.version,
-            language=question.language,
-            history=question.history,
-        )
-
-    def _default_time(self, open_corpus: bool, query_id: str) -> datetime:
-        if self.definition.time is not None:
-            moment = parse_instant(self.definition.time, self.dataset.zone, "time")
-            if moment is not None:
-                return moment
-        if not open_corpus:
-            raise RagLabError(f"question {query_id}: has no time; set 'time' in the experiment file")
-        return ANY_TIME
-
 
 def _once(make: Callable[[Sequence[str]], Vectors]) -> Callable[[Sequence[str]], Vectors]:
     """The same vectors for the same texts, which the second time are known."""
@@ -540,14 +489,3 @@ def _once(make: Callable[[Sequence[str]], Vectors]) -> Callable[[Sequence[str]],
         return made.setdefault(key, make(texts))
 
     return get
-
-
-def gold_rows(table: ChunkTable, question: Question) -> IntArray:
-    """Rows that overlap the question's gold evidence, ascending."""
-    rows: set[int] = set()
-    for piece in question.gold:
-        within = table.documents.get(piece.document_id, slice(0, 0))
-        for row in range(within.start, within.stop):
-            if piece.span is None or (table.start[row] < piece.span[1] and piece.span[0] < table.end[row]):
-                rows.add(row)
-    return np.array(sorted(rows), dtype=np.int32)
