@@ -30,7 +30,7 @@ PACKAGES = (
 RESULT_CODE = (
     "budgets.py",
     "context.py",
-    "contracts.py",
+    "contracts",
     "corpus",
     "generation",
     "passages.py",
