@@ -72,7 +72,8 @@ def publishing(corpus: Corpus, wait_s: float) -> Iterator[None]:
             f"corpus {corpus.name}: another publisher has been at work for {wait_s:g} s; wait for it, or stop it"
         ) from error
     try:
-        if corpus.catalogue.recover():
+        # One that was killed while it built left a generation; while it removed, only what it had noted.
+        if corpus.catalogue.recover() or corpus.catalogue.made():
             retire(corpus)
             corpus.store.sweep()
         corpus.kept.sweep()

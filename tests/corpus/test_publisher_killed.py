@@ -268,6 +268,39 @@ def length_of(corpus: Corpus, docs: Path, killed_after: Callable[[Path, float | 
     return sorted(times)[1]
 
 
+REMOVER = """
+import shutil
+from rag_lab import store
+
+removed = []
+
+def die(path):
+    if (path / "removed").exists():
+        removed.append(path.parent.name)
+    if removed.count("vectors") == 2:  # the last that this publication removes
+        os.kill(os.getpid(), 9)
+    shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+
+store._delete = die
+publish(*sys.argv[1:])
+"""
+
+
+def test_what_a_publisher_was_removing_when_it_was_killed_goes_though_nothing_changed_since(
+    make: Callable[..., Corpus], docs: Path
+) -> None:
+    corpus = make("none")
+    for step in (1, 2):
+        write_step(docs, step)
+        corpus.update()
+    texts = write_step(docs, 3)
+    program = PUBLISHER.format(tests=str(TESTS), here=str(Path(__file__).parent)) + REMOVER
+    child = subprocess.run([sys.executable, "-c", program, str(corpus.store.root), "kb"], check=False)
+    assert child.returncode == -signal.SIGKILL
+    assert [path.name for path in corpus.store.root.rglob("removed")] == ["removed"]
+    assert check_killed(corpus, texts, texts) == "new"
+
+
 @pytest.mark.slow
 def test_180_kills_without_lucene(make: Callable[..., Corpus], docs: Path, place: Path) -> None:
     corpus = make("none")
