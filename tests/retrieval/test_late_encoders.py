@@ -8,12 +8,13 @@ import pytest
 from tiny_checkpoint import CLS, LETTERS, MASK, SEP, VOCABULARY, D, Q, save_checkpoint
 
 from rag_lab.contracts import RagLabError
-from rag_lab.retrieval.encoders.e5 import E5Encoder, model_file
+from rag_lab.retrieval.encoders import embedded_encoder, load_encoder
+from rag_lab.retrieval.encoders.e5 import model_file
 from rag_lab.retrieval.encoders.e5_weights import read_weights
 from rag_lab.retrieval.encoders.recipe import same_model
 from rag_lab.retrieval.late import JointEncoder, LateIndex, load_late_encoder
+from rag_lab.retrieval.late.embedded import EmbeddedLateEncoder
 from rag_lab.retrieval.late.encoding import wordless
-from rag_lab.retrieval.late.minilm import MiniLMLateEncoder
 from rag_lab.retrieval.late.projections import stored_projection
 from rag_lab.retrieval.late.vectors import PASSAGE_GRID, QUERY_GRID
 
@@ -44,8 +45,7 @@ def same(one, other):
 
 def words(encoder, found):
     """The pieces that got a vector."""
-    tokenizer = encoder.dense.tokenizer if isinstance(encoder, MiniLMLateEncoder) else encoder._tokenizer[0]
-    return [tokenizer.id_to_token(int(token)) for token in found.tokens]
+    return [encoder.dense.tokenizer.id_to_token(int(token)) for token in found.tokens]
 
 
 def test_vectors_have_length_1_and_lie_on_the_grid(encoder):
@@ -90,8 +90,9 @@ def test_s04_two_spellings_of_one_text_are_one(encoder):
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
-def test_s09_minilm_does_not_depend_on_the_batch(precision):
-    encoder = MiniLMLateEncoder(precision)
+@pytest.mark.parametrize("name", ["minilm", "multilingual-e5"])
+def test_s09_vectors_do_not_depend_on_the_batch(name, precision):
+    encoder = EmbeddedLateEncoder(embedded_encoder(name, precision))
     texts = [*FIVE_LENGTHS, "twin text", "twin text"]
     whole = encoder.encode_passages(texts)
     for size in (1, 2, 7):
@@ -138,13 +139,12 @@ def test_e5_finds_across_languages(e5):
     assert ranking.chunk.tolist() == [1, 2]
 
 
-def test_one_pass_gives_minilms_dense_vectors_as_well():
-    encoder = MiniLMLateEncoder()
+def test_one_pass_gives_the_dense_vectors_as_well(encoder):
     assert isinstance(encoder, JointEncoder)
-    assert not isinstance(load_late_encoder("multilingual-e5"), JointEncoder)
-    texts = [*FIVE_LENGTHS, "stone", *NOTHING, "stone"]
-    tokens, means = encoder.encode_both(texts)
-    assert np.array_equal(means, encoder.dense.encode_passages(texts))
+    assert encoder.dense is load_encoder(encoder.name)
+    texts = [*FIVE_LENGTHS, "stone", *NOTHING, "stone", "stone " * 1200]
+    tokens, vectors = encoder.encode_both(texts)
+    assert np.array_equal(vectors, encoder.dense.encode_passages(texts))
     assert same(tokens, encoder.encode_passages(texts))
 
 
@@ -155,24 +155,6 @@ def test_minilm_reads_its_window_and_e5_reads_on(minilm, e5):
     pieces = words(e5, e5.encode_passages([long]))
     assert len(pieces) > 600
     assert "".join(pieces[-3:]).replace("▁", "").endswith("lighthouse")
-
-
-def test_e5_is_the_engines_model(e5):
-    texts = [
-        "今天开会。明天放假！",
-        "How much protein a day?",
-        "Refunds are paid within fourteen days. " * 8,
-        "\u0e2a\u0e27\u0e31",
-    ]
-    engine = E5Encoder()
-    for model, expected in (
-        (e5._queries, engine.encode_queries(texts)),
-        (e5._passages, engine.encode_passages(texts)),
-    ):
-        ids = model.read([text.replace("！", "!") for text in texts]).ids
-        made = np.concatenate([model.bert.mean([piece]).numpy() for piece in ids])
-        # The engine rounds activations to 8 bits.
-        assert (made * expected).sum(axis=1).min() > 0.999
 
 
 def test_a_file_of_weights_in_another_format_is_refused(tmp_path):
@@ -190,17 +172,17 @@ def test_projections_keep_lengths(name):
 
 
 def test_the_version_holds_model_projection_and_precision(minilm):
-    other = MiniLMLateEncoder(projection=stored_projection("minilm")[:, :64])
+    other = EmbeddedLateEncoder(minilm.dense, projection=stored_projection("minilm")[:, :64])
     assert other.encode_passages(["stone"]).dimension == 64
     assert not same_model(other.version, minilm.version)
-    one, two = MiniLMLateEncoder("float32"), MiniLMLateEncoder("bfloat16")
+    one, two = (EmbeddedLateEncoder(embedded_encoder("minilm", precision)) for precision in ("float32", "bfloat16"))
     assert same_model(one.version, two.version)
     assert one.version != two.version
-    assert one.version == MiniLMLateEncoder("float32").version
+    assert one.version == EmbeddedLateEncoder(one.dense).version
 
 
-def test_weights_that_are_damaged_are_told():
-    encoder = MiniLMLateEncoder("float32", projection=np.full((384, 8), np.nan, dtype=np.float32))
+def test_weights_that_are_damaged_are_told(minilm):
+    encoder = EmbeddedLateEncoder(minilm.dense, projection=np.full((384, 8), np.nan, dtype=np.float32))
     with pytest.raises(RagLabError, match="late encoder minilm: token vectors hold NaN or infinity"):
         encoder.encode_passages(["stone"])
 

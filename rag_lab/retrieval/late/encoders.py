@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
+from rag_lab.retrieval.encoders import EMBEDDED, embedded_encoder
 from rag_lab.retrieval.late.vectors import LateEncoder
 
 
@@ -14,26 +15,15 @@ def load_late_encoder(name: str) -> LateEncoder:
     The embedded ones are loaded once a process. colbert-ai runs code that a checkpoint brings: name those you trust.
     Raises `RagLabError` when nothing of that name can be loaded, or it is no ColBERT checkpoint.
     """
-    if name == "minilm":
-        return _minilm()
-    return _multilingual_e5() if name == "multilingual-e5" else _checkpoint(name)
-
-
-@cache
-def _minilm() -> LateEncoder:
-    from rag_lab.retrieval.late.minilm import MiniLMLateEncoder
-
-    return MiniLMLateEncoder()
-
-
-@cache
-def _multilingual_e5() -> LateEncoder:
-    from rag_lab.retrieval.late.e5 import E5LateEncoder
-
-    return E5LateEncoder()
-
-
-def _checkpoint(name: str) -> LateEncoder:
+    if name in EMBEDDED:
+        return _embedded(name)
     from rag_lab.retrieval.late.checkpoint import CheckpointEncoder
 
     return CheckpointEncoder(name)
+
+
+@cache
+def _embedded(name: str) -> LateEncoder:
+    from rag_lab.retrieval.late.embedded import EmbeddedLateEncoder
+
+    return EmbeddedLateEncoder(embedded_encoder(name))

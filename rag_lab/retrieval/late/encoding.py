@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from rag_lab.contracts import BoolArray, IntArray, RagLabError, batches
-from rag_lab.retrieval.encoders.minilm import TEXTS_A_BLOCK, length_batches
+from rag_lab.contracts import BoolArray, RagLabError, batches
+from rag_lab.retrieval.encoders.pieces import TEXTS_A_BLOCK, Pieces, length_batches
 from rag_lab.retrieval.encoders.texts import VectorArray, distinct
 from rag_lab.retrieval.encoders.workers import each_on_one_thread
 from rag_lab.retrieval.late.vectors import PASSAGE_GRID, QUERY_GRID, TokenVectors, on_grid, ranges
@@ -26,29 +26,18 @@ Projection = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False)
-class Pieces:
-    """Texts as a model reads them: in one piece each, or in several where they are longer than its window.
-
-    ids: the token ids of each piece, with special tokens; text: which text each piece belongs to, ascending,
-    ``[pieces]``; usable: which of all tokens get a vector, ``[tokens]``.
-    """
-
-    ids: list[list[int]]
-    text: IntArray
-    usable: BoolArray
-
-
-@dataclass(frozen=True, eq=False)
 class Model:
     """What turns pieces into vectors.
 
-    `read` makes pieces of texts. `projection` maps the model's vectors to those that are kept, ``[hidden, dimension]``.
+    `read` makes pieces of texts, `usable` says which tokens of the vocabulary get a vector, ``[vocabulary]``.
+    `projection` maps the model's vectors to those that are kept, ``[hidden, dimension]``.
     `batch_tokens` go through the model at once; a piece that is longer goes alone.
     """
 
     name: str
     version: str
     read: Callable[[list[str]], Pieces]
+    usable: BoolArray
     bert: PackedBert
     projection: Projection
     batch_tokens: int
@@ -58,7 +47,7 @@ class Model:
         return self._encode(texts, PASSAGE_GRID, np.float16)[0]
 
     def passages_and_means(self, texts: Sequence[str]) -> tuple[TokenVectors, VectorArray]:
-        """The same, and of each text, which must be one piece, the vector that `PackedBert.mean` gives."""
+        """The same, and the vector of each text that `encode_pieces` gives."""
         return self._encode(texts, PASSAGE_GRID, np.float16, with_means=True)
 
     def queries(self, texts: Sequence[str]) -> TokenVectors:
@@ -87,18 +76,22 @@ class Model:
         self, texts: list[str], grid: int, dtype: npt.DTypeLike, with_means: bool
     ) -> tuple[TokenVectors, VectorArray]:
         """The same for texts that all differ."""
+        from rag_lab.retrieval.encoders.packed import unit
+
         pieces = self.read(texts)
-        sizes = np.fromiter((len(ids) for ids in pieces.ids), dtype=np.int64, count=len(pieces.ids))
+        sizes = pieces.lengths.astype(np.int64)
+        flat = np.fromiter(chain.from_iterable(pieces.ids), dtype=np.int32, count=int(sizes.sum()))
+        usable = pieces.own & self.usable[flat]
         starts = np.cumsum(sizes) - sizes
-        kept = np.add.reduceat(pieces.usable, starts, dtype=np.int64)
+        kept = np.add.reduceat(usable, starts, dtype=np.int64)
         places = np.cumsum(kept) - kept
 
         def work(group: list[int]) -> tuple[npt.NDArray[np.floating], VectorArray | None]:
             ids = [pieces.ids[i] for i in group]
             states = self.bert.states(ids)
-            usable = pieces.usable[ranges(starts[group], sizes[group])]
-            vectors = on_grid(_projected(states, usable, self.projection), grid).astype(dtype)
-            return vectors, self.bert.pooled(states, ids).numpy() if with_means else None
+            chosen = usable[ranges(starts[group], sizes[group])]
+            vectors = on_grid(_projected(states, chosen, self.projection), grid).astype(dtype)
+            return vectors, self.bert.pooled(states, ids) if with_means else None
 
         vectors = np.empty((int(kept.sum()), self.projection.shape[1]), dtype=dtype)
         means = np.empty((len(sizes) if with_means else 0, self.bert.hidden), dtype=np.float32)
@@ -107,14 +100,14 @@ class Model:
             vectors[ranges(places[group], kept[group])] = found
             if mean is not None:
                 means[group] = mean
-        tokens = np.fromiter(chain.from_iterable(pieces.ids), dtype=np.int32)[pieces.usable]
         lengths = np.bincount(pieces.text, kept, minlength=len(texts)).astype(np.int32)
         if not np.isfinite(vectors).all():
             raise RagLabError(
                 f"late encoder {self.name}: token vectors hold NaN or infinity; its weights are damaged or overflow in "
                 "this precision"
             )
-        return TokenVectors(vectors, lengths, tokens, self.name, self.version), means
+        made = TokenVectors(vectors, lengths, flat[usable], self.name, self.version)
+        return made, unit(pieces.joined(means)) if with_means else means
 
 
 def wordless(pieces: Iterable[str]) -> BoolArray:
