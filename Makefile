@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+# Tests run in two processes, which share the processors: more threads than those would wait for one another.
+THREADS := $(shell n=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2); echo $$(( (n + 1) / 2 )))
 
 .PHONY: run test lab clean
 
@@ -12,7 +14,7 @@ run: $(READY)
 test: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal
+	OMP_NUM_THREADS=$(THREADS) $(BIN)/python -m pytest --numprocesses 2 --dist worksteal
 
 lab: $(READY)
 	$(BIN)/jupyter lab notebooks

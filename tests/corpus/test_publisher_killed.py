@@ -1,9 +1,9 @@
 """A publisher that is killed at any moment leaves the old generation or the new one, whole; the next one cleans up.
 
-200 kills. A publisher with Lucene has to start a Java machine, so 20 of them are of that kind, each an interpreter of
-its own, with parsers in child processes. The other 180 publish without Lucene and parse in their own process: they are
-forked from one that has imported everything, which takes milliseconds. Each publishes one step; the kill comes at a
-random moment of it, or shortly after its end. Then what is there is checked, and the next publication has to succeed.
+200 kills, of publishers that are forked from one which has imported everything; that takes milliseconds. 20 of them
+start Java, publish with Lucene and parse in child processes; the other 180 publish without Lucene and parse in their
+own process. Each publishes one step; the kill comes at a random moment of it, or shortly after its end. Then what is
+there is checked, and the next publication has to succeed.
 """
 
 from __future__ import annotations
@@ -65,7 +65,8 @@ from rag_lab.corpus import ingestion, publishing
 from rag_lab.corpus.parsing import parse
 from rag_lab.retrieval import dense
 parse(b"One document to load what parsing needs.", "a.txt")
-ingestion.parse_guarded = parse_here
+if sys.argv[1] == "parse here":
+    ingestion.parse_guarded = parse_here
 for line in sys.stdin:
     root, name, pipe = line.rstrip("\\n").split("\\t")
     pid = os.fork()
@@ -188,12 +189,12 @@ def check_killed(corpus: Corpus, before: dict[str, str], after: dict[str, str]) 
 class Forks:
     """Publishers that are forked from a process which has imported everything."""
 
-    def __init__(self, place: Path) -> None:
+    def __init__(self, place: Path, parsing: str) -> None:
         program = PUBLISHER.format(tests=str(TESTS), here=str(Path(__file__).parent)) + FORKED
         self._pipe = place / "pipe"
         os.mkfifo(self._pipe)
         self._mother = subprocess.Popen(
-            [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [sys.executable, "-c", program, parsing], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
 
     def killed_after(self, root: Path, delay: float | None) -> bool:
@@ -212,21 +213,6 @@ class Forks:
     def close(self) -> None:
         self._mother.stdin.close()
         assert self._mother.wait(timeout=30) == 0
-
-
-def of_its_own(root: Path, delay: float | None) -> bool:
-    """The same with an interpreter of its own."""
-    program = PUBLISHER.format(tests=str(TESTS), here=str(Path(__file__).parent)) + "publish(*sys.argv[1:])"
-    child = subprocess.Popen(
-        [sys.executable, "-c", program, str(root), "kb"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    with child:
-        assert child.stdout.readline() == "begins\n"
-        last = child.stdout.readline() if delay is None else time.sleep(delay)
-        child.kill()
-        ended = "ended\n" in (last, child.stdout.read())
-    assert child.returncode == -signal.SIGKILL
-    return ended
 
 
 def kill_often(
@@ -304,7 +290,7 @@ def test_what_a_publisher_was_removing_when_it_was_killed_goes_though_nothing_ch
 @pytest.mark.slow
 def test_180_kills_without_lucene(make: Callable[..., Corpus], docs: Path, place: Path) -> None:
     corpus = make("none")
-    forks = Forks(place)
+    forks = Forks(place, "parse here")
     seen = kill_often(corpus, docs, 180, length_of(corpus, docs, forks.killed_after), forks.killed_after)
     forks.close()
     assert seen.total() == 180
@@ -313,9 +299,11 @@ def test_180_kills_without_lucene(make: Callable[..., Corpus], docs: Path, place
 
 
 @pytest.mark.slow
-def test_20_kills_with_lucene(make: Callable[..., Corpus], docs: Path, hash_sparse_encoder) -> None:
+def test_20_kills_with_lucene(make: Callable[..., Corpus], docs: Path, place: Path, hash_sparse_encoder) -> None:
     corpus = make("en")
-    seen = kill_often(corpus, docs, 20, length_of(corpus, docs, of_its_own), of_its_own)
+    forks = Forks(place, "parse in child processes")
+    seen = kill_often(corpus, docs, 20, length_of(corpus, docs, forks.killed_after), forks.killed_after)
+    forks.close()
     assert seen.total() == 20
     assert seen["old"] >= 5
     (word,) = {text.split()[-1].rstrip(".") for text in corpus.snapshot().chunks.text if "Document 3 " in text}
