@@ -24,6 +24,11 @@ os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
 REPOSITORY = Path(__file__).parent.parent
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Slow tests come first, so that no process ends with a long one while the others have nothing left to do."""
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
+
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """The test collections that live beside the project."""
