@@ -25,8 +25,13 @@ REPOSITORY = Path(__file__).parent.parent
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Slow tests come first, so that no process ends with a long one while the others have nothing left to do."""
-    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+    """Slow tests come first, the longest before the others, so that no process is left with a long one at the end."""
+
+    def seconds(item: pytest.Item) -> float:
+        slow = item.get_closest_marker("slow")
+        return float(slow.kwargs.get("seconds", 10)) if slow else 0.0
+
+    items.sort(key=seconds, reverse=True)
 
 
 @pytest.fixture(scope="session")

@@ -34,7 +34,7 @@ def run(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return text_of(notebook)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=70)
 def test_first_comparison(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shown = run("01_first_comparison.ipynb", tmp_path, monkeypatch)
     assert "10 Sep 2026" in shown
@@ -42,7 +42,7 @@ def test_first_comparison(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert (tmp_path / "reports" / "first_comparison" / "report.pdf").is_file()
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=45)
 def test_long_context_or_rag(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("RAG_LAB_DATA", raising=False)
     shown = run("04_long_context_or_rag.ipynb", tmp_path, monkeypatch)
@@ -65,7 +65,7 @@ def test_chunking(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert shown.count("<Figure") == 2
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=45)
 def test_adaptive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("RAG_LAB_SHARED", raising=False)
     shown = run("05_adaptive.ipynb", tmp_path, monkeypatch)
@@ -86,7 +86,7 @@ def test_rights_and_freshness(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert shown.count("<Figure") == 1
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=80)
 def test_seven_variants(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shown = run("02_seven_variants.ipynb", tmp_path, monkeypatch)
     assert "long_context" in shown
@@ -94,7 +94,7 @@ def test_seven_variants(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert (tmp_path / "reports" / "seven_variants" / "report.pdf").is_file()
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=70)
 def test_ablation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shown = run("03_ablation.ipynb", tmp_path, monkeypatch)
     assert "without rerank" in shown

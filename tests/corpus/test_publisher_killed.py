@@ -287,7 +287,7 @@ def test_what_a_publisher_was_removing_when_it_was_killed_goes_though_nothing_ch
     assert check_killed(corpus, texts, texts) == "new"
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=100)
 def test_180_kills_without_lucene(make: Callable[..., Corpus], docs: Path, place: Path) -> None:
     corpus = make("none")
     forks = Forks(place, "parse here")
@@ -298,7 +298,7 @@ def test_180_kills_without_lucene(make: Callable[..., Corpus], docs: Path, place
     assert seen["new"] + seen["ended"] >= 10
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=50)
 def test_20_kills_with_lucene(make: Callable[..., Corpus], docs: Path, place: Path, hash_sparse_encoder) -> None:
     corpus = make("en")
     forks = Forks(place, "parse in child processes")

@@ -129,7 +129,7 @@ def check(corpus: Corpus, name: str, trace: bytes) -> str:
     return "waits" if waits else "gone"
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=50)
 def test_20_kills(corpus: Corpus, docs: Path, place: Path) -> None:  # noqa: F811
     pipe, root = place / "pipe", corpus.store.root
     os.mkfifo(pipe)

@@ -128,7 +128,7 @@ def test_the_folder_tells_what_colbert_ai_reads(tmp_path):
     }  # fmt: skip
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=110)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.skipif(COMPILER is None, reason="colbert-ai compiles its search with g++, which is not installed")
 @pytest.mark.parametrize("n", [5, 200])

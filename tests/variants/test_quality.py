@@ -16,7 +16,7 @@ CHANNELS = ["bm25", "dense"]
 DEPTH = 100
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=200)
 @pytest.mark.shared
 def test_late_interaction_and_fusion_on_scifact(shared_data: Path, tmp_path: Path) -> None:
     folder, store = shared_data / "scifact", Store(tmp_path)
