@@ -8,6 +8,7 @@ a source has taken over cannot make its parent run anything, and what comes back
 from __future__ import annotations
 
 import json
+import mmap
 import os
 import resource
 import struct
@@ -36,6 +37,7 @@ _LENGTH = struct.Struct("<Q")
 _LONGEST_HEADER = 256 * _MEGABYTE
 _ARRAYS = ("text", "original", "offsets")
 _OUT_OF_MEMORY = "memory"
+_ROOM = 16 * _MEGABYTE
 _START_SECONDS = 60
 _GROWTH = 16
 
@@ -303,7 +305,18 @@ def _answer(header: dict[str, Any], data: bytes, limits: Limits) -> tuple[dict[s
     except RecursionError:
         return {"error": f"{name}: is nested too deeply to be parsed; leave it out"}, {}
     except Exception as error:  # noqa: BLE001 - whatever a hostile source leads to is an error of that source
+        if isinstance(error, SystemError) and not _has_room():
+            return {"error": _OUT_OF_MEMORY}, {}
         return {"error": f"{name}: the parser failed ({type(error).__name__}: {error}); leave it out"}, {}
+
+
+def _has_room() -> bool:
+    """Whether some memory can be had. Where none can, C code may fail without saying why, which is a `SystemError`."""
+    try:
+        mmap.mmap(-1, _ROOM).close()
+    except OSError:
+        return False
+    return True
 
 
 def _message(parsed: Parsed) -> tuple[dict[str, Any], dict[str, bytes]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import struct
 import subprocess
 import sys
@@ -177,6 +178,23 @@ def test_a_child_that_cannot_start_is_said(monkeypatch: pytest.MonkeyPatch) -> N
 def test_memory_too_small_for_anything_is_said() -> None:
     found = results([("a.md", b"x")], Limits(memory_mb=20))["a.md"]
     assert str(found).startswith("a.md: the parser died (out of memory) under the limit of 20 MB of memory")
+
+
+@pytest.mark.parametrize("megabytes, message", [(1, "memory"), (0, "a.md: the parser failed (SystemError: why)")])
+def test_c_code_that_fails_without_memory_failed_for_lack_of_it(
+    megabytes: int, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*given: object, **options: object) -> None:
+        raise SystemError("why")
+
+    monkeypatch.setattr(guard, "read", fails)
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (megabytes << 20 or before[0], before[1]))
+    try:
+        answer, _ = guard._answer({"name": "a.md", "keep_hidden": False}, b"x", Limits())
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
+    assert answer["error"].startswith(message)
 
 
 def test_sources_are_taken_as_they_are_needed_and_children_end_with_their_reader() -> None:
