@@ -66,6 +66,7 @@ class Plaid:
         `permitted` (``[passages]``) is applied before anything is scored.
         """
         starts = np.cumsum(self.list_lengths) - self.list_lengths
+        column = np.empty(self.passages, dtype=np.intp)
         found = []
         for cell, score in self._nearest(queries, cells):
             lengths = self.list_lengths[cell.ravel()]
@@ -74,10 +75,13 @@ class Plaid:
             if permitted is not None:
                 kept = permitted[entry]
                 entry, place = entry[kept], place[kept]
-            ids, column = np.unique(entry, return_inverse=True)
+            met = np.zeros(self.passages, dtype=np.bool_)
+            met[entry] = True
+            ids = np.flatnonzero(met)
             if len(ids) > wanted:
-                ids = ids[_best(score, place, column, len(ids), wanted)]
-            found.append(ids.astype(np.intp))
+                column[ids] = np.arange(len(ids))
+                ids = ids[_best(score, place, column[entry], len(ids), wanted)]
+            found.append(ids)
         return found
 
     def _nearest(self, queries: TokenVectors, cells: int) -> Iterator[tuple[RowArray, npt.NDArray[np.floating]]]:
