@@ -7,6 +7,7 @@ a source has taken over cannot make its parent run anything, and what comes back
 
 from __future__ import annotations
 
+import errno
 import json
 import mmap
 import os
@@ -305,13 +306,13 @@ def _answer(header: dict[str, Any], data: bytes, limits: Limits) -> tuple[dict[s
     except RecursionError:
         return {"error": f"{name}: is nested too deeply to be parsed; leave it out"}, {}
     except Exception as error:  # noqa: BLE001 - whatever a hostile source leads to is an error of that source
-        if isinstance(error, SystemError) and not _has_room():
+        if getattr(error, "errno", None) == errno.ENOMEM or not _has_room():
             return {"error": _OUT_OF_MEMORY}, {}
         return {"error": f"{name}: the parser failed ({type(error).__name__}: {error}); leave it out"}, {}
 
 
 def _has_room() -> bool:
-    """Whether some memory can be had. Where none can, C code may fail without saying why, which is a `SystemError`."""
+    """Whether some memory can be had. Where none can, not everything that fails for lack of it says so."""
     try:
         mmap.mmap(-1, _ROOM).close()
     except OSError:

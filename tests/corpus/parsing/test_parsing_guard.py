@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import resource
@@ -180,12 +181,20 @@ def test_memory_too_small_for_anything_is_said() -> None:
     assert str(found).startswith("a.md: the parser died (out of memory) under the limit of 20 MB of memory")
 
 
-@pytest.mark.parametrize("megabytes, message", [(1, "memory"), (0, "a.md: the parser failed (SystemError: why)")])
-def test_c_code_that_fails_without_memory_failed_for_lack_of_it(
-    megabytes: int, message: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("megabytes", "error", "message"),
+    [
+        (1, SystemError("why"), "memory"),
+        (1, ImportError("why"), "memory"),
+        (0, OSError(errno.ENOMEM, "why"), "memory"),
+        (0, SystemError("why"), "a.md: the parser failed (SystemError: why)"),
+    ],
+)
+def test_whatever_fails_without_memory_failed_for_lack_of_it(
+    megabytes: int, error: Exception, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fails(*given: object, **options: object) -> None:
-        raise SystemError("why")
+        raise error
 
     monkeypatch.setattr(guard, "read", fails)
     before = resource.getrlimit(resource.RLIMIT_AS)
