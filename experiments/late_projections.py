@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 import rag_lab
-from rag_lab.retrieval.encoders import embedded_encoder
+from rag_lab.retrieval.encoders import load_embedded
 from rag_lab.retrieval.late.embedded import EmbeddedLateEncoder
 
 DIMENSIONS = 192
@@ -23,10 +23,10 @@ FOLDER = Path(rag_lab.__file__).parent / "retrieval" / "late"
 
 def main() -> None:
     whole = np.eye(384, dtype=np.float32)
-    minilm = EmbeddedLateEncoder(embedded_encoder("minilm"), whole)
+    minilm = EmbeddedLateEncoder(load_embedded("minilm"), whole)
     words = [piece for piece in minilm.vocabulary() if not piece.startswith("##")]
     store(minilm.name, minilm.encode_passages(words).vectors)
-    e5 = EmbeddedLateEncoder(embedded_encoder("multilingual-e5"), whole)
+    e5 = EmbeddedLateEncoder(load_embedded("multilingual-e5"), whole)
     words = [piece.removeprefix("▁") for piece in e5.vocabulary()]
     chosen = np.random.default_rng(0).choice(len(words), WORDS, replace=False)
     store(e5.name, e5.encode_passages([words[i] for i in np.sort(chosen)]).vectors)

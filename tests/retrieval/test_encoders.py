@@ -135,7 +135,7 @@ def rank(vectors, queries):
 @pytest.mark.parametrize("encoder_class", [MiniLMEncoder, E5Encoder])
 def test_s09_embedded_encoders_do_not_depend_on_the_batch(encoder_class):
     texts = [*FIVE_LENGTHS, "the same words twice", "the same words twice", "今天开会。明天放假！", "stone " * 600]
-    query = encoder_class().encode_queries(["cold water over stones"])
+    query = encoder_class("float32").encode_queries(["cold water over stones"])
     runs = []
     for batch_tokens in (1, 600, 4096):
         encoder = encoder_class("float32", batch_tokens=batch_tokens)

@@ -8,7 +8,7 @@ import pytest
 from tiny_checkpoint import CLS, LETTERS, MASK, SEP, VOCABULARY, D, Q, save_checkpoint
 
 from rag_lab.contracts import RagLabError
-from rag_lab.retrieval.encoders import embedded_encoder, load_encoder
+from rag_lab.retrieval.encoders import load_embedded, load_encoder
 from rag_lab.retrieval.encoders.e5 import model_file
 from rag_lab.retrieval.encoders.e5_weights import read_weights
 from rag_lab.retrieval.encoders.recipe import same_model
@@ -92,7 +92,7 @@ def test_s04_two_spellings_of_one_text_are_one(encoder):
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 @pytest.mark.parametrize("name", ["minilm", "multilingual-e5"])
 def test_s09_vectors_do_not_depend_on_the_batch(name, precision):
-    encoder = EmbeddedLateEncoder(embedded_encoder(name, precision))
+    encoder = EmbeddedLateEncoder(load_embedded(name, precision))
     texts = [*FIVE_LENGTHS, "twin text", "twin text"]
     whole = encoder.encode_passages(texts)
     for size in (1, 2, 7):
@@ -175,7 +175,7 @@ def test_the_version_holds_model_projection_and_precision(minilm):
     other = EmbeddedLateEncoder(minilm.dense, projection=stored_projection("minilm")[:, :64])
     assert other.encode_passages(["stone"]).dimension == 64
     assert not same_model(other.version, minilm.version)
-    one, two = (EmbeddedLateEncoder(embedded_encoder("minilm", precision)) for precision in ("float32", "bfloat16"))
+    one, two = (EmbeddedLateEncoder(load_embedded("minilm", precision)) for precision in ("float32", "bfloat16"))
     assert same_model(one.version, two.version)
     assert one.version != two.version
     assert one.version == EmbeddedLateEncoder(one.dense).version

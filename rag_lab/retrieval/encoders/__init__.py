@@ -21,9 +21,9 @@ __all__ = [
     "EncoderCard",
     "embed_passages",
     "embed_queries",
-    "embedded_encoder",
     "embedded_encoders",
     "fast_precision",
+    "load_embedded",
     "load_encoder",
 ]
 
@@ -63,7 +63,7 @@ def load_encoder(name: str, precision: Literal["auto"] | Precision = "auto") -> 
     loaded once a process. Raises `RagLabError` when nothing of that name can be loaded.
     """
     if name in EMBEDDED:
-        return embedded_encoder(name, precision)
+        return load_embedded(name, precision)
     if precision != "auto":
         raise RagLabError(
             f"encoder {name}: precision {precision!r} cannot be chosen, only {' and '.join(EMBEDDED)} have that setting"
@@ -73,7 +73,7 @@ def load_encoder(name: str, precision: Literal["auto"] | Precision = "auto") -> 
     return SentenceEncoder(name)
 
 
-def embedded_encoder(name: str, precision: Literal["auto"] | Precision = "auto") -> EmbeddedEncoder:
+def load_embedded(name: str, precision: Literal["auto"] | Precision = "auto") -> EmbeddedEncoder:
     """The embedded encoder of that name, one of `EMBEDDED`; the same object for the same precision."""
     return _embedded(name, fast_precision()[0] if precision == "auto" else precision)
 

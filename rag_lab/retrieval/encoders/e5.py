@@ -9,13 +9,14 @@ from __future__ import annotations
 import struct
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from rag_lab.contracts import BoolArray, RagLabError
 from rag_lab.retrieval.encoders.e5_weights import read_weights
-from rag_lab.retrieval.encoders.embedded import TOKENS_A_BATCH, EmbeddedEncoder
+from rag_lab.retrieval.encoders.embedded import EmbeddedEncoder
+from rag_lab.retrieval.encoders.packed import BertSize, PackedBert
 from rag_lab.retrieval.encoders.pieces import Pieces
 from rag_lab.retrieval.encoders.precision import Precision
 from rag_lab.retrieval.encoders.recipe import Recipe, files_digest
@@ -23,8 +24,6 @@ from rag_lab.retrieval.encoders.tokens import TokenMap
 
 if TYPE_CHECKING:
     import torch
-
-    from rag_lab.retrieval.encoders.packed import BertSize, PackedBert
 
 START, END = 0, 2
 
@@ -46,12 +45,8 @@ class E5Encoder(EmbeddedEncoder):
     query_prefix = "query: "
     passage_prefix = "passage: "
 
-    def __init__(self, precision: Literal["auto"] | Precision = "auto", batch_tokens: int = TOKENS_A_BATCH) -> None:
-        self._file = model_file()
-        super().__init__(precision, batch_tokens)
-
     def _recipe(self) -> Recipe:
-        weights, prefixes = files_digest([self._file]), (self.query_prefix, self.passage_prefix)
+        weights, prefixes = files_digest([model_file()]), (self.query_prefix, self.passage_prefix)
         return Recipe(weights, "mean of windows", True, self.max_tokens, *prefixes, passages=self.precision)
 
     @cached_property
@@ -61,7 +56,7 @@ class E5Encoder(EmbeddedEncoder):
 
     @cached_property
     def _unigram(self) -> tuple[Any, int]:
-        return unigram_tokenizer(self._file)
+        return unigram_tokenizer(model_file())
 
     @cached_property
     def special(self) -> BoolArray:
@@ -75,12 +70,10 @@ class E5Encoder(EmbeddedEncoder):
 
     @cached_property
     def _weights(self) -> tuple[BertSize, dict[str, torch.Tensor]]:
-        return read_weights(self._file)
+        return read_weights(model_file())
 
     def _load(self, precision: Precision) -> PackedBert:
         import torch
-
-        from rag_lab.retrieval.encoders.packed import PackedBert
 
         return PackedBert(*self._weights, getattr(torch, precision))
 

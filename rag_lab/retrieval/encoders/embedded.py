@@ -5,26 +5,24 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any
 
 import numpy as np
 
 from rag_lab.contracts import BoolArray, IntArray, Span, batches
+from rag_lab.retrieval.encoders.packed import PackedBert, unit
 from rag_lab.retrieval.encoders.pieces import TEXTS_A_BLOCK, Pieces, length_batches
-from rag_lab.retrieval.encoders.precision import Precision, fast_precision
+from rag_lab.retrieval.encoders.precision import Precision
 from rag_lab.retrieval.encoders.recipe import Recipe
 from rag_lab.retrieval.encoders.texts import VectorArray, encode_distinct
 from rag_lab.retrieval.encoders.tokens import TokenMap
 from rag_lab.retrieval.encoders.workers import each_on_one_thread
 
-if TYPE_CHECKING:
-    from rag_lab.retrieval.encoders.packed import PackedBert
-
 TOKENS_A_BATCH = 2048
 
 
 class EmbeddedEncoder(ABC):
-    """Passages in the fastest precision that the processor has, queries always in float32.
+    """Passages in a `precision`, queries always in float32.
 
     A text's vector does not depend on the texts beside it: a query is encoded alone, and passages are never padded.
     `max_tokens` is the model's window, special tokens included. `batch_tokens` go through the model at once.
@@ -36,11 +34,9 @@ class EmbeddedEncoder(ABC):
     query_prefix = ""
     passage_prefix = ""
     dimension = 384
-    tokenizer: Any
-    """A `tokenizers.Tokenizer` that pads nothing."""
 
-    def __init__(self, precision: Literal["auto"] | Precision = "auto", batch_tokens: int = TOKENS_A_BATCH) -> None:
-        self.precision: Precision = fast_precision()[0] if precision == "auto" else precision
+    def __init__(self, precision: Precision, batch_tokens: int = TOKENS_A_BATCH) -> None:
+        self.precision = precision
         self.batch_tokens = batch_tokens
         self.recipe = self._recipe()
         self.version = self.recipe.version
@@ -48,6 +44,11 @@ class EmbeddedEncoder(ABC):
     @abstractmethod
     def _recipe(self) -> Recipe:
         """What decides a vector."""
+
+    @cached_property
+    @abstractmethod
+    def tokenizer(self) -> Any:
+        """A `tokenizers.Tokenizer` that pads nothing."""
 
     @cached_property
     @abstractmethod
@@ -101,7 +102,6 @@ class EmbeddedEncoder(ABC):
 
 def encode_pieces(model: PackedBert, pieces: Pieces, batch_tokens: int) -> VectorArray:
     """Unit vectors of texts, ``[texts, hidden]``."""
-    from rag_lab.retrieval.encoders.packed import unit
 
     def work(group: list[int]) -> VectorArray:
         return model.means([pieces.ids[i] for i in group])

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Any
 
 import numpy as np
 
 from rag_lab.contracts import BoolArray, RagLabError
-from rag_lab.retrieval.encoders.embedded import TOKENS_A_BATCH, EmbeddedEncoder
+from rag_lab.retrieval.encoders.embedded import EmbeddedEncoder
+from rag_lab.retrieval.encoders.packed import PackedBert
 from rag_lab.retrieval.encoders.pieces import Pieces
 from rag_lab.retrieval.encoders.precision import Precision
 from rag_lab.retrieval.encoders.recipe import Recipe, files_digest
 from rag_lab.retrieval.encoders.tokens import TokenMap
-
-if TYPE_CHECKING:
-    from rag_lab.retrieval.encoders.packed import PackedBert
 
 
 class MiniLMEncoder(EmbeddedEncoder):
@@ -26,24 +24,25 @@ class MiniLMEncoder(EmbeddedEncoder):
     max_tokens = 256
     languages = frozenset({"en"})
 
-    def __init__(self, precision: Literal["auto"] | Precision = "auto", batch_tokens: int = TOKENS_A_BATCH) -> None:
+    def _recipe(self) -> Recipe:
+        files = [model_folder() / name for name in ("model.safetensors", "tokenizer.json", "config.json")]
+        return Recipe(files_digest(files), "mean", True, self.max_tokens, passages=self.precision)
+
+    @cached_property
+    def tokenizer(self) -> Any:
+        """The model's tokenizer, which cuts at the window."""
         from tokenizers import Tokenizer
 
-        self._folder = model_folder()
-        super().__init__(precision, batch_tokens)
-        self.tokenizer = Tokenizer.from_file(str(self._folder / "tokenizer.json"))
-        self.tokenizer.no_padding()
-        self.tokenizer.enable_truncation(self.max_tokens)
-
-    def _recipe(self) -> Recipe:
-        files = [self._folder / name for name in ("model.safetensors", "tokenizer.json", "config.json")]
-        return Recipe(files_digest(files), "mean", True, self.max_tokens, passages=self.precision)
+        tokenizer = Tokenizer.from_file(str(model_folder() / "tokenizer.json"))
+        tokenizer.no_padding()
+        tokenizer.enable_truncation(self.max_tokens)
+        return tokenizer
 
     @cached_property
     def special(self) -> BoolArray:
         """Tokens such as ``[CLS]``, ``[UNK]`` and ``[unused1]``, ``[vocabulary]``."""
         pieces = (self.tokenizer.id_to_token(i) for i in range(self.tokenizer.get_vocab_size()))
-        return np.array([len(piece) > 1 and piece[0] == "[" and piece[-1] == "]" for piece in pieces])
+        return np.array([piece.startswith("[") and piece.endswith("]") for piece in pieces])
 
     @cached_property
     def _token_map(self) -> TokenMap:
@@ -52,9 +51,7 @@ class MiniLMEncoder(EmbeddedEncoder):
     def _load(self, precision: Precision) -> PackedBert:
         import torch
 
-        from rag_lab.retrieval.encoders.packed import PackedBert
-
-        return PackedBert.read(self._folder, getattr(torch, precision))
+        return PackedBert.read(model_folder(), getattr(torch, precision))
 
     def read(self, texts: list[str], prefix: str) -> Pieces:
         """A piece for each text."""

@@ -8,20 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property, partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from rag_lab.contracts import BoolArray
 from rag_lab.retrieval.encoders.embedded import EmbeddedEncoder
+from rag_lab.retrieval.encoders.packed import PackedBert
 from rag_lab.retrieval.encoders.recipe import bytes_digest
 from rag_lab.retrieval.encoders.texts import VectorArray
 from rag_lab.retrieval.late.encoding import Model, Projection, wordless
 from rag_lab.retrieval.late.projections import stored_projection
 from rag_lab.retrieval.late.vectors import TokenVectors
-
-if TYPE_CHECKING:
-    from rag_lab.retrieval.encoders.packed import PackedBert
 
 
 class EmbeddedLateEncoder:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from rag_lab.retrieval.encoders import EMBEDDED, embedded_encoder
+from rag_lab.retrieval.encoders import EMBEDDED, load_embedded
 from rag_lab.retrieval.late.vectors import LateEncoder
 
 
@@ -26,4 +26,4 @@ def load_late_encoder(name: str) -> LateEncoder:
 def _embedded(name: str) -> LateEncoder:
     from rag_lab.retrieval.late.embedded import EmbeddedLateEncoder
 
-    return EmbeddedLateEncoder(embedded_encoder(name))
+    return EmbeddedLateEncoder(load_embedded(name))

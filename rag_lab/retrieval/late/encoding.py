@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rag_lab.contracts import BoolArray, RagLabError, batches
+from rag_lab.retrieval.encoders.packed import PackedBert, unit
 from rag_lab.retrieval.encoders.pieces import TEXTS_A_BLOCK, Pieces, length_batches
 from rag_lab.retrieval.encoders.texts import VectorArray, distinct
 from rag_lab.retrieval.encoders.workers import each_on_one_thread
@@ -19,8 +20,6 @@ from rag_lab.retrieval.late.vectors import PASSAGE_GRID, QUERY_GRID, TokenVector
 
 if TYPE_CHECKING:
     import torch
-
-    from rag_lab.retrieval.encoders.packed import PackedBert
 
 Projection = npt.NDArray[np.float32]
 
@@ -76,8 +75,6 @@ class Model:
         self, texts: list[str], grid: int, dtype: npt.DTypeLike, with_means: bool
     ) -> tuple[TokenVectors, VectorArray]:
         """The same for texts that all differ."""
-        from rag_lab.retrieval.encoders.packed import unit
-
         pieces = self.read(texts)
         sizes = pieces.lengths.astype(np.int64)
         flat = np.fromiter(chain.from_iterable(pieces.ids), dtype=np.int32, count=int(sizes.sum()))
